@@ -95,9 +95,9 @@ def _row(kernel: cases.Kernel) -> tuple[str, ...]:
 
 
 def _seen(name: str) -> str:
-    """What is known of it on a GPU."""
-    told = map(json.loads, (VISIT / "own-kernels.ndjson").read_text("utf-8").splitlines())
-    right = {one["kernel"] for one in told if one.get("right")} | IN_CONTESTS
+    """Return how far a kernel is known on a GPU."""
+    records = map(json.loads, (VISIT / "own-kernels.ndjson").read_text("utf-8").splitlines())
+    right = {x["kernel"] for x in records if x.get("right")} | IN_CONTESTS
     return NEVER if name not in right else BEFORE if name in CHANGED else RIGHT
 
 

@@ -27,7 +27,7 @@ def problem_type(op: str) -> type[Problem]:
     if op not in operations():
         raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
     names = vars(importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}")).values()
-    return next(x for x in names if isinstance(x, type) and issubclass(x, Problem) and x.op == op)
+    return next(x for x in names if isinstance(x, type) and issubclass(x, Problem) and getattr(x, "op", None) == op)
 
 
 def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("team.c")
-POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
+INT64 = ctypes.c_int64
 # The first fields of an argument; a kernel's fields follow.
 PLAN = structure("pointer: part done", "int64: members slices passes")._fields_
 

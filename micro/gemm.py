@@ -6,15 +6,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 from kernels.catalog import find
 from kernels.errors import UsageError
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.spmm.problem import Spmm
-from micro.answers import gemm, gemm_network
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
+
+if TYPE_CHECKING:
+    from reports.record import Run
 
 PUBLISHED = Gemm(1024, 2048, 26752)  # A 1024×26752, B 2048×26752: FCN-S at batch 1024, forward of its first layer
 EIGHTH = 3344  # an eighth of the published K: seconds where all of it takes minutes
@@ -194,8 +197,41 @@ def batches(asked: Request) -> list[Contest]:
 
 def network(asked: Request) -> list[Contest]:
     """Return the contests of `--net`: every fully connected product, W out×in against in×out."""
+    from micro.answers import gemm_network
+
     here, _ = _libraries(asked)
     return gemm_network.contests(asked, asked.named("variant", here))
+
+
+# Answers are imported when they are asked for: --help and --list go without.
+
+
+def transpose_answer(run: Run) -> list[str]:
+    """Return the sentences of `--transpose`."""
+    from micro.answers import gemm
+
+    return gemm.transpose_answer(run)
+
+
+def crossover_answer(run: Run) -> list[str]:
+    """Return the sentences of `--crossover`."""
+    from micro.answers import gemm
+
+    return gemm.CROSSOVER(run)
+
+
+def refine_crossover(asked: Request, run: Run) -> list[Contest]:
+    """Return contests in the middle of each bracket that is still wide."""
+    from micro.answers import gemm
+
+    return [crossover_at(asked, m, library) for library, m in gemm.CROSSOVER.middles(run)]
+
+
+def network_answer(run: Run) -> list[str]:
+    """Return the sentences of `--net`."""
+    from micro.answers import gemm_network
+
+    return gemm_network.answer(run)
 
 
 PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
@@ -211,16 +247,16 @@ BENCHMARK = Benchmark(
         "transpose": Question(
             "does multiplying by a transposed matrix cost more? (about 30 s)",
             transpose,
-            gemm.transpose_answer,
+            transpose_answer,
             full="1024 × 2048 × 26752 alone, with all of its K (4 to 6 minutes)",
             all="TN and TT, a copy kept for n uses, M = 1 … 1024, padded rows, cold operands (4 minutes)",
         ),
         "crossover": Question(
             "from which M on does transposing first win? (about 60 s)",
             crossover,
-            gemm.CROSSOVER,
+            crossover_answer,
             seconds=60.0,
-            refine=lambda asked, run: [crossover_at(asked, m, library) for library, m in gemm.CROSSOVER.middles(run)],
+            refine=refine_crossover,
             full="with all of K = 26752 (4 minutes)",
         ),
         "sparse": Question(
@@ -240,7 +276,7 @@ BENCHMARK = Benchmark(
         Useful("--sparse", 270, 8.0),
     ),
     small="--m 8 --n 16 --k 8",
-    net=Question("who pays for the transposition in a step?", network, gemm_network.answer, seconds=60.0),
+    net=Question("who pays for the transposition in a step?", network, network_answer, seconds=60.0),
     others=(PRUNED_LAYER,),
 )
 

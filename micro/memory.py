@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from dataclasses import replace
 
 from kernels import faults
 from kernels.errors import SuiteError
@@ -48,8 +49,11 @@ def faults_answer(run: Run) -> list[str]:
 
 
 def answer(run: Run) -> list[str]:
-    """Return the sentences on faults and latency, then all ratios."""
-    return [*faults_answer(run), *answers.latency_answer(run), *ratios(run)]
+    """Return the sentences on faults and latency, then all ratios, and why some contests have none."""
+    reasons = answers.unprepared(run)
+    ready = replace(run, contests=tuple(x for x in run.contests if x.contest not in reasons))
+    without = [f"{name}: no figure, {reason}." for name, reason in reasons.items()]
+    return [*faults_answer(run), *answers.latency_answer(run), *ratios(ready), *without]
 
 
 QUESTIONS = {

@@ -14,6 +14,8 @@ from typing import IO, Any
 from reports.record import FORMAT, Contest, Environment, Note, Prediction, Run
 
 BEGINNING = b'{"digest":"'
+# Fields without which a result cannot be shown, by its role: the first commits of 1.0 did not write them.
+NEEDED = {"measured": "axes", "ceiling": "ceiling"}
 LONGEST = 256 << 20  # bytes of a line; more is no record of ours
 
 
@@ -208,6 +210,18 @@ def _current(contests: Sequence[Contest]) -> tuple[Contest, ...]:
     return tuple(contest for contest in contests if not contest.interrupted or contest is last[contest.contest])
 
 
+def _refuse_without_needed(contest: dict[str, Any], path: Path, commit: str) -> None:
+    """Raise Unreadable for a contest of a version that did not write all that is needed; name that version."""
+    results = contest.get("results")
+    for result in results if isinstance(results, list) else ():
+        needed = NEEDED.get(str(result.get("role"))) if isinstance(result, dict) else None
+        if needed and result.get(needed) is None:
+            raise Unreadable(
+                f"{path} was written by commit {commit}, whose results have no `{needed}`: "
+                "measure again, or read it with that commit"
+            )
+
+
 def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
     import msgspec
 
@@ -223,6 +237,7 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
             if record is None:
                 damaged.append(f"{path}, line {number}: not a record; passed over")
             elif record.get("kind") == "contest":
+                _refuse_without_needed(record, path, run.commit)
                 contests.append(msgspec.convert(record, Contest))
             elif record.get("kind") == "note":
                 notes.append(msgspec.convert(record, Note))

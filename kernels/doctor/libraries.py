@@ -53,10 +53,11 @@ def opened(name: str) -> Library:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return _damaged(name, f"not opened: {summary(error)}")
-    if ran.returncode:
+    # MKL_VERBOSE and others write to stdout too; a library that ends the process after the facts was opened.
+    facts = next((line for line in ran.stdout.splitlines() if line.startswith('{"here"')), None)
+    if facts is None:
         return _damaged(name, f"opening it ended the process: {_end(ran.returncode, ran.stderr)}")
-    # MKL_VERBOSE and others write to stdout too.
-    return Library(**json.loads(next(line for line in ran.stdout.splitlines() if line.startswith('{"here"'))))
+    return Library(**json.loads(facts))
 
 
 def _damaged(name: str, reason: str) -> Library:
@@ -90,4 +91,4 @@ def library(name: str) -> Library:
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps(asdict(library(sys.argv[1]))))
+    print("\n" + json.dumps(asdict(library(sys.argv[1]))), flush=True)

@@ -6,6 +6,7 @@ import platform
 import textwrap
 from collections.abc import Iterator
 
+from kernels.ceilings import CPU
 from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
 from kernels.doctor.survey import Inventory
@@ -188,7 +189,7 @@ def _steering(inventory: Inventory) -> Rows:
 
 def figures(inventory: Inventory) -> Rows:
     """Yield the figures that this user has measured, and their folder."""
-    if not inventory.ceilings:
+    if CPU not in inventory.ceilings:
         yield "ceilings", "none yet: python -m micro.ceiling (20 s)"
     for name, peaks in inventory.ceilings.items():
         yield f"ceilings {name}", peaks

@@ -47,7 +47,6 @@ PATTERNS = (
     ("clear", r"fill|memset|zero"),
     ("element-wise", r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|cupy_"),
 )
-COMPILED = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
 
 Span = tuple[int, int]
 NS = 1e-9
@@ -179,11 +178,16 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
     return sorted(kernels, key=lambda x: -x.seconds)
 
 
+@functools.cache
+def _compiled() -> list[tuple[str, re.Pattern[str]]]:
+    return [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
+
+
 @functools.lru_cache(maxsize=4096)
 def kind_of(name: str) -> str:
     """Return the kind of work of a kernel; `unknown` where no pattern matches."""
     low = name.lower()
-    return next((kind for kind, pattern in COMPILED if pattern.search(low)), UNKNOWN)
+    return next((kind for kind, pattern in _compiled() if pattern.search(low)), UNKNOWN)
 
 
 def short(name: str) -> str:

@@ -12,16 +12,18 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from macro.explaining import certain, modules, nominal
 from macro.explaining.attribute import Attribution, split
 from macro.explaining.gap import mean
 from macro.explaining.rows import OUTSIDE, Row, called, together
 from macro.watching.recording import Called, Event, Recording, Watched
-from macro.watching.watch import Side
 from reports import stats, units
 from reports.explanation import AGREES, NARROW, Agreement, Breakdown, Witness
+
+if TYPE_CHECKING:
+    from macro.watching.watch import Side
 
 LARGE = 0.05  # of the step: from here on a row's time is cross-checked
 WITHIN = 0.10  # of the row

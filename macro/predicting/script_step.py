@@ -251,7 +251,7 @@ def _all(
         except (SuiteError, Ended) as error:
             entry.status, entry.reason = "failed", str(error)
             return None
-        entry.setting = replace(entry.setting, threads=int(look.recording.program["threads"]))
+        entry.setting = replace(entry.setting, threads=look.recording.threads)
         return look
 
     pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives them: they end with the threads that start them

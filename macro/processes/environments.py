@@ -155,10 +155,7 @@ def _install(
     environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
 ) -> None:
     """Install packages by the environment's pip, without its cache: creation is measured from nothing."""
-    try:
-        completed = _python(folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages)
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"pip hangs: nothing within {PATIENCE:.0f} s") from None
+    completed = _python(folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages)
     if completed.returncode:
         facts = {
             "python": environment.recipe["python"],
@@ -169,17 +166,20 @@ def _install(
         raise Unavailable(_flaw(completed.stdout, facts))
 
 
-def _python(*words: str | Path, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    """Run an interpreter; its two streams are one. Raises OSError, subprocess.TimeoutExpired."""
-    return subprocess.run(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-        timeout=patience,
-    )
+def _python(interpreter: Path, option: str, module: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a module in an interpreter; its two streams are one. Raises OSError, Unavailable."""
+    try:
+        return subprocess.run(
+            (interpreter, option, module, *words),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=clean() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{module} hangs: nothing within {PATIENCE:.0f} s") from None
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
@@ -199,7 +199,7 @@ def _last(log: str) -> str:
 
 def _packages(folder: Path) -> list[str]:
     completed = _python(folder / "bin/python", "-m", "pip", "list", "--format=freeze")
-    return sorted(line for line in completed.stdout.splitlines() if "==" in line)
+    return sorted(line for line in completed.stdout.splitlines() if re.fullmatch(r"\S+==\S+", line))
 
 
 def size(folder: Path) -> int:

@@ -18,6 +18,11 @@ class Packed(Blocks):
     """Watched data with each thing that repeats (the name of a span, a symbol) once.
     Times are nanoseconds since the one before, of the first since 0."""
 
+    levels: dict[str, list[float]]  # these five without a default: a note that lacks one cannot be read
+    faults: list[float]
+    system: list[float]
+    steps: list[tuple[int, int, float, float]]
+    rounds: list[int]
     period: int = FIRST_PERIOD
     span_kinds: list[dict[str, Any]] = field(default_factory=list)  # all of a span but its times
     spans: list[tuple[Nanoseconds, Nanoseconds, int]] = field(default_factory=list)  # start, how long it took, kind

@@ -349,9 +349,10 @@ class ScriptObserver(Observer):
         if self.sampler and self.unread:
             now, perf_seconds = time.monotonic(), self.sampler.seconds()
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
-        unread = super().read()
-        for watched in unread:
-            self.watched.add(watched)
+        self.sampled()
+        unread = list(self.unread)
+        while self.unread:  # an interrupt loses one round at most, and leaves none to be added twice
+            self.watched.add(self.unread.pop(0))
         return unread
 
     def over(self, end: Ended) -> None:

@@ -46,12 +46,16 @@ class Observer:
         self.seen.level(name, seconds, self.faults)
         return seconds
 
-    def read(self) -> list[Watched]:
-        """Return the unread rounds, with perf's samples. Raises LaunchError."""
+    def sampled(self) -> None:
+        """Give the unread rounds perf's samples. Raises LaunchError."""
         if self.sampler and self.unread:
             seen = self.sampler.read()
             for watched in self.unread:
                 watched.sampled(seen)
+
+    def read(self) -> list[Watched]:
+        """Return the unread rounds, with perf's samples. Raises LaunchError."""
+        self.sampled()
         unread, self.unread = self.unread, []
         return unread
 

@@ -7,7 +7,7 @@ import threading
 
 import recorder  # beside this file
 import torch_modules
-from torch_modules import MODULE, UPDATE, fast  # noqa: F401
+from torch_modules import fast  # noqa: F401
 
 MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE

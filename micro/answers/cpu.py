@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from micro.findings.ratios import ratios
 from micro.findings.select import faster, grouped
 from micro.planning.contest import parse
 from reports import record, units
@@ -104,7 +103,7 @@ def saturation(run: Run) -> list[str]:
             f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."
         )
-    return [*sentences, *ratios(run)]
+    return sentences
 
 
 def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:

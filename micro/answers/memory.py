@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from kernels.devices import kind_of
 from kernels.faults import Cost, Faults
 from kernels.ops.pages.accounting import Account, Profile
 from micro.findings.ratios import expectations
@@ -18,6 +19,7 @@ from reports.record import Run
 
 AGREE = 0.1  # of the cost of a fault
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
+UNREADY = "its launches are too short or too long to be made ready for one by one"
 WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
 PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
@@ -69,13 +71,16 @@ def _beside(seconds: float, other: float, whose: str) -> str:
 def latency_answer(run: Run) -> list[str]:
     """List load latency by working set and page, and the last-level cache that can really be used."""
     curves: dict[int, dict[int, float]] = {}
+    with_pages = True  # named for a processor only: a GPU offers no choice
     for _, case, result in timed(run, "latency/"):
         assert result.seconds is not None
+        with_pages = not kind_of(case.setting.device).undivided
         curves.setdefault(case.problem.page, {})[case.problem.working_set] = result.seconds.median
     sentences = []
     for page, curve in sorted(curves.items()):
         shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
-        sentences.append(f"A load that waits for the one before, pages of {NAMES[page]}, in ns: {shown}.")
+        pages = f", pages of {NAMES[page]}" * with_pages
+        sentences.append(f"A load that waits for the one before{pages}, in ns: {shown}.")
     caches = run.environment.facts.get("device", {}).get("caches", ())  # smallest first
     if curves and len(caches) > 1:
         sentences.append(_usable(curves[max(curves)], caches))
@@ -92,6 +97,28 @@ def _usable(curve: dict[int, float], caches: tuple[int, ...]) -> str:
         f"{units.binary(bend.high)} no more; from {units.seconds(bend.plateau)} in the "
         f"caches to {units.seconds(bend.memory)} in main memory); {report}."
     )
+
+
+def unprepared(run: Run) -> dict[str, str]:
+    """Return contests whose ratios are of launches that were not made ready for one by one, each with the reason."""
+    reasons = {}
+    for contest in run.contests:
+        rows = [x for x in contest.results if x.role == "measured" and x.seconds]
+        contenders = {x.contender for x in contest.comparisons}
+        match contest.contest.partition("/")[0]:
+            case "cold" if any(x.launches != 1 for x in rows if x.name in contenders):
+                reasons[contest.contest] = "only the first launch of each sample was cold"
+            case "idle" if not _paused(contest, rows):
+                reasons[contest.contest] = UNREADY
+            case "fault" if not all(prepared_per_launch(x) for x in rows):
+                reasons[contest.contest] = UNREADY
+    return reasons
+
+
+def _paused(contest: record.Contest, rows: Sequence[record.Result]) -> bool:
+    """Report whether a sample of one launch followed each pause: then measuring took at least as long."""
+    pauses = sum(x.problem["pause"] * len(x.samples) for x in rows)
+    return contest.seconds.get("measuring", 0.0) >= pauses and all(x.launches == 1 for x in rows)
 
 
 def prepared_per_launch(result: record.Result) -> bool:
@@ -146,13 +173,9 @@ class Knee:
 
     low: int  # bytes of the last working set in cache
     high: int  # the next working set that was measured
-    at: float  # bytes at which the latency passes `middle`, interpolated on a logarithmic scale
+    at: float  # bytes at which the latency passes the geometric mean of both, interpolated on a logarithmic scale
     plateau: float  # seconds of a load in the caches
     memory: float  # seconds of a load in main memory
-
-    @property
-    def middle(self) -> float:
-        return math.sqrt(self.plateau * self.memory)
 
 
 def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,13 @@ def bracket(by_size: Mapping[int, Comparison]) -> Bracket:
     return Bracket(low, min(winning, default=None))
 
 
-def between(at: Bracket, tried: Iterable[int], what: str) -> str:
-    """Format where a crossover is: `between batch 16 and 23`. `what`: the name of the sizes that were tried."""
+def wins(at: Bracket, largest: int, what: str) -> str:
+    """Format where a contender wins: `from somewhere between batch 16 and 23 on`.
+
+    `what`: the name of the sizes; `largest`: the last that was tried."""
     if at.low and at.high:
-        return f"between {what} {at.low} and {at.high}"
-    if at.high:
-        return f"below {what} {at.high}, the smallest tried"
-    return f"above {what} {max(tried)}, the largest tried"
+        return f"from somewhere between {what} {at.low} and {at.high} on"
+    return f"from {what} {at.high} on" if at.high else f"nowhere up to {what} {largest}"
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ class Crossing:
         """Return a sentence for each group."""
         sentences = []
         for group, by_size in self.groups(run).items():
-            where, most = between(bracket(by_size), by_size, self.along), max(by_size)
+            most = max(by_size)
+            where = wins(bracket(by_size), most, self.along)
             sentences.append(
-                f"{' '.join(map(str, group))}: {self.what} from somewhere {where} on, by {len(by_size)} verdicts; at "
-                f"{most} it takes {interval(by_size[most])} times as long."
+                f"{' '.join(map(str, group))}: {self.what} {where}, by {len(by_size)} verdicts; at {most} it takes "
+                f"{interval(by_size[most])} times as long."
             )
         return sentences

@@ -93,7 +93,8 @@ def _ranked(contest: Contest) -> str | None:
     ranked = sorted(timed.values(), key=_seconds)
     where, labels = words([x.name for x in ranked])
     times = ", ".join(f"{labels[x.name]} {units.seconds(_seconds(x))}" for x in ranked)
-    return f"{where}: by {units.counted(len(ranked[0].samples), 'round')}, not certain: {times}."
+    head = where or contest.contest.replace("/", " ")
+    return f"{head}: by {units.counted(len(ranked[0].samples), 'round')}, not certain: {times}."
 
 
 def _seconds(result: Result) -> float:
@@ -109,6 +110,7 @@ class Expectation:
     low: float
     high: float = math.inf
     _: KW_ONLY
+    kind: str = ""  # of contests that it is of: how their names begin
     pair: str = ""  # pattern that `CONTENDER / BASELINE`, two case names, matches; empty: a value that is no ratio
     isa: str = ""  # instruction set of the contender's kernel, where the range is of one
     firm: bool = True  # a value outside is a fault of the harness, else only unusual
@@ -138,6 +140,7 @@ def expected(run: Run) -> list[str]:
         row.say(x.ratio, interval(x))
         for row in expectations().values()
         for contest in run.contests
+        if contest.contest.startswith(row.kind)
         for x in contest.comparisons
         if x.ratio is not None
         and row.pair

@@ -32,7 +32,8 @@ class SumOf:
                 measured = [x for x in contest.results if x.role == "measured"]
                 above, below = ([x for x in measured if re.search(y, x.name)] for y in (self.parts, self.against))
                 if interval := judged(contest, above, below):
-                    where, _ = words([x.name for x in below])
+                    named = contest.contest.removeprefix(self.kind).replace("variant:", "").split("/")
+                    where = " ".join(dict.fromkeys([*named, *words([x.name for x in below])[0].split()]))
                     shown = units.ratio(interval.center, interval.low, interval.high)
                     sentences.append(f"{where}: {self.what} takes {shown} times as long.")
         return sentences

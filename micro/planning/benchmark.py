@@ -126,7 +126,7 @@ class Request:
 
     @property
     def every(self) -> bool:
-        """Whether --all was given."""
+        """True with --all."""
         return "all" in self.flags
 
     def named(self, option: str, usual: Iterable[Any]) -> tuple[Any, ...]:

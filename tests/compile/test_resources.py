@@ -1,4 +1,4 @@
-"""What nvcc makes of the kernels: registers, spills, shared memory, and PTX."""
+"""Resources of the kernels as nvcc compiles them: registers, spills, shared memory, and PTX."""
 
 from __future__ import annotations
 

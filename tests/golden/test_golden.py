@@ -1,4 +1,4 @@
-"""What a person reads, word by word, of runs on the fake device, of `ab` over scripted arms and of kept runs.
+"""Printed text of runs on the fake device, of `ab` over scripted arms and of kept runs.
 
 `GOLDEN=write` rewrites what is expected.
 """

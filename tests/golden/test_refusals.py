@@ -17,6 +17,7 @@ from tests.conftest import Ran, unsteered
 from tests.golden.sections import compare, sections
 
 PATH = Path(__file__).parent / "refusals.txt"
+COUNT = 257  # of its sections, at least: a file cut short would refuse nothing
 BENCHMARKS = benchmarks()
 
 
@@ -29,6 +30,10 @@ def _one_machine(
         monkeypatch.setattr(f"{module}.missing", lambda: "the driver is missing")
     monkeypatch.chdir(tmp_path)
     unsteered(monkeypatch)
+
+
+def test_no_refusal_is_lost() -> None:
+    assert len(sections(PATH)) >= COUNT
 
 
 @pytest.mark.parametrize("title", sections(PATH))

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -239,6 +242,37 @@ def test_neither_a_tool_nor_what_it_started_outlives_its_time(program: Write, tm
     ran = tools.run(["ncu", "x"], "small", ["fma_chains10"], 3.0)
     assert (ran.words, ran.end, ran.kernels) == ("begun\n", "no end within 3 s", [{"kernel": "fma_chains10"}])
     assert all(gone(int(pid)) for pid in (tmp_path / "pids").read_text().split())
+
+
+WATCHER = """
+import os, sys
+from tests.gpu import tools
+start = f"echo $$ >tool; {sys.executable} program.py {os.getpid()} & exec sleep 60"
+tools.run(["sh", "-c", f"cd {sys.argv[1]}; {start}"], "small", [], 60.0)
+"""
+PROGRAM = """
+import os, sys, time
+from tests.gpu.session import processes
+open("program", "w").write(f"{os.getpid()}\\n")
+processes.follow(int(sys.argv[1]))
+time.sleep(60)
+"""
+
+
+def test_a_tool_and_its_program_end_with_a_test_that_is_killed(tmp_path: Path) -> None:
+    """The program is no child of the test, and the tool does not end it."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = [sys.executable, "-c", WATCHER, tmp_path]
+    watcher = subprocess.Popen(words, cwd=processes.ROOT, env=processes.environment())
+    files = [tmp_path / name for name in ("tool", "program")]
+    for _ in range(2000):
+        if all(file.exists() and file.read_text().endswith("\n") for file in files):
+            break
+        time.sleep(0.01)
+    pids = [int(file.read_text()) for file in files]
+    watcher.send_signal(signal.SIGKILL)
+    watcher.wait()
+    assert [gone(pid) for pid in pids] == [True, True]
 
 
 @pytest.mark.skipif(REAL, reason="a GPU is here")

@@ -212,6 +212,10 @@ esac""")
     again = "pip install --force-reinstall scipy"
     assert libraries.opened("OpenBLAS of scipy") == libraries.Library(False, reason=reason, install=again)
     assert libraries.opened("MKL") == libraries.Library(True, "MKL 1")
+    fake.write_text(f"#!/bin/sh\necho '{here}'\nkill -SEGV $$")
+    assert libraries.opened("MKL") == libraries.Library(True, "MKL 1")  # it was opened, and damages its end
+    fake.write_text("#!/bin/sh\nexit 0")
+    assert libraries.opened("MKL").reason == "opening it ended the process: exit code 0"
     fake.write_text("#!/bin/sh\nexec sleep 60")
     monkeypatch.setattr(libraries, "PATIENCE", 0.1)
     assert (libraries.opened("MKL").reason or "").startswith("not opened: TimeoutExpired")
@@ -280,7 +284,7 @@ def test_the_ways_are_on_the_screen_and_in_the_document(
 
 @pytest.fixture
 def plain(here: survey.Inventory) -> survey.Inventory:
-    """Of which nothing is to be said: MKL on its vendor's processor, the widest kernels, freed memory kept."""
+    """Return an inventory without remarks: MKL on its vendor's processor, the widest kernels, freed memory kept."""
     found = here
     devices = {**found.devices, "cpu": {**found.devices["cpu"], "vendor": "GenuineIntel", "isa": ["sse", "avx512"]}}
     blas = replace(found.libraries["OpenBLAS of numpy"], here=True, kernels="SkylakeX", isa="avx512", asked=None)

@@ -48,10 +48,19 @@ def write(file: Path, text: str) -> None:
 # Tools
 
 
-@pytest.mark.parametrize("name", ["cc", "c++", "perf"])
-def test_missing_tools_name_their_command(name: str, path: Callable[[str, str], Path]) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason", "install"),
+    [
+        ("cc", "no C compiler; $CC may name one", "apt install gcc libc6-dev (on Debian)"),
+        ("c++", "not found", "apt install g++ (on Debian)"),
+        ("perf", "not found", "apt install linux-perf (on Debian; on Ubuntu linux-tools-generic)"),
+    ],
+)
+def test_missing_tools_name_their_command(
+    name: str, reason: str, install: str, path: Callable[[str, str], Path]
+) -> None:
     missing = tools.TOOLS[name]()
-    assert not missing.here and missing.install == tools.INSTALL[name] and "apt install" in missing.install
+    assert (missing.here, missing.reason, missing.install) == (False, reason, install)
 
 
 def test_a_compiler_that_cannot_compile_is_not_here(path: Callable[[str, str], Path]) -> None:

@@ -11,9 +11,7 @@ from tests.test_contributing import copy, run
 
 FILES = {
     "kernels/ops/pick/__init__.py": """
-from kernels.ops.pick.problem import Pick
-
-PROBLEM = Pick
+from kernels.ops.pick.problem import Pick as Pick
 """,
     "kernels/ops/pick/problem.py": '''
 from dataclasses import dataclass

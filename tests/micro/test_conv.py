@@ -23,9 +23,6 @@ from micro.contests.conv_norm_pool import NETS, layers
 from micro.planning.benchmark import NothingWritten
 from tests.micro.plans import contests
 
-LAYER = Conv(16, 64, 27, 27, 64, 3, 3, pad=1)
-
-
 ON_A_GPU = {  # what each of these questions sets against each other there
     "algorithms": {"cudnn-implicit-gemm", "cudnn-algo-1", "cudnn-find", "cuda-im2col", "cuda-winograd-4x3", "cufft"},
     "fft": {"cudnn-implicit-gemm", "cuda-implicit", "cudnn-fft", "cudnn-fft-tiling", "cufft", "cufft-kept:8"},

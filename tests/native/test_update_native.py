@@ -6,7 +6,6 @@ import ctypes
 import re
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from kernels import build
 from kernels.devices import open_device
 from kernels.errors import Unavailable
+from kernels.libs.cblas import Blas
 from kernels.ops.optimizer import native as optimizer
 from kernels.ops.update import native as update
 from kernels.ops.update.problem import Update
@@ -74,12 +74,15 @@ class Counter:
         c[:, :n] = alpha * product + (beta * c[:, :n] if beta else 0)
 
 
+def stub(name: str, sgemm: int, threads: int, wide: bool = True) -> Blas:
+    """A CBLAS library that runs so many threads, whatever is asked."""
+    return Blas(name, Path(name), "0", None, None, wide, sgemm, None, lambda n: None, lambda: threads)
+
+
 def launched(problem: Update, symbol: str, own: int, wide: bool) -> tuple[list[tuple[Any, ...]], list[Any]]:
     """The products of one launch, which is right, and the operands' addresses."""
     counter = Counter(wide)
-    blas: Any = SimpleNamespace(
-        name="counting", sgemm=counter.sgemm, wide=wide, set_threads=lambda n: None, get_threads=lambda: 1
-    )
+    blas = stub("counting", counter.sgemm, 1, wide)
     bench = guards.Bench(CPU, problem)
     launch = update.library(lambda: blas, symbol, own)(problem, CPU, Setting())(bench.views)
     x = problem.fill(np.random.default_rng(2))
@@ -127,7 +130,7 @@ def test_two_layers_are_two_products() -> None:
 
 
 def test_threads_that_are_not_given_are_told() -> None:
-    blas: Any = SimpleNamespace(name="stubborn", sgemm=0, wide=True, set_threads=lambda n: None, get_threads=lambda: 2)
+    blas = stub("stubborn", 0, 2)
     with pytest.raises(Unavailable, match="stubborn runs 2 threads where 1 were asked"):
         update.library(lambda: blas, "update_fused")(Update(4, 4, 4), CPU, Setting())
     with pytest.raises(Unavailable, match="--threads 1"):

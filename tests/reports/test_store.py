@@ -87,6 +87,28 @@ def test_fields_that_were_not_there_yet_have_their_defaults(path: Path) -> None:
     assert first == replace(OK, canary=None, warnings=())
 
 
+@pytest.mark.parametrize(("role", "needed"), [("measured", "axes"), ("ceiling", "ceiling")])
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_file_without_a_needed_field_names_its_commit(path: Path, role: str, needed: str, missing: bool) -> None:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["facts"]["commit"] = "57dc0b5"
+    result = lines[1]["results"][1]
+    result |= {"role": role, "axes": {}, "ceiling": "FMA avx2"}
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert store.read(path).contests[0].results[1].role == role
+    if missing:
+        del result[needed]
+    else:
+        result[needed] = None
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(store.Unreadable) as refusal:
+        store.read(path)
+    assert str(refusal.value) == (
+        f"{path} was written by commit 57dc0b5, whose results have no `{needed}`: "
+        "measure again, or read it with that commit"
+    )
+
+
 def test_a_line_cut_short_anywhere_costs_that_line_alone(path: Path) -> None:
     whole = path.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1

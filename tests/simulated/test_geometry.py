@@ -116,6 +116,11 @@ def test_fma_has_a_block_a_multiprocessor(processors: int) -> None:
     assert problem.flops == 2 * 960 * 10 * threads
 
 
+def test_fma_on_a_gpu_has_the_chains_of_its_kernel() -> None:
+    assert cases.fma.on_gpu(Fma("cuda")) is None
+    assert "--chains 10" in (cases.fma.on_gpu(Fma("cuda", chains=1)) or "")
+
+
 def test_fma_names_stay_and_processors_are_those_of_cuda() -> None:
     assert Fma("avx2").name == "fma/isa:avx2"
     assert Fma("cuda", 960, processors=132).name == "fma/isa:cuda/steps:960/processors:132"

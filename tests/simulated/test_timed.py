@@ -224,9 +224,9 @@ def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(own_state: Path, mo
     machine.install(monkeypatch)
     look = TimedHost.look
 
-    def falls_off(host: Any, *arguments: Any) -> Any:
+    def falls_off(host: Any, **arguments: Any) -> Any:
         machine.faulty |= {"torch-fused-cuda"}
-        return look(host, *arguments)
+        return look(host, **arguments)
 
     monkeypatch.setattr(TimedHost, "look", falls_off)
     made = machine._get

@@ -35,7 +35,7 @@ def exported(knobs: dict[str, Any]) -> dict[str, Any]:
     assert spec is not None and spec.loader is not None
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
-    names = ("configure", "available", "identity", "kinds", "trace")
+    names = ("configure", "available", "identity", "trace", "KINDS", "LOSSES", "OPTIMIZERS")
     return {name: getattr(plain, name) for name in names} | {"build": partial(build, plain)}
 
 
@@ -46,11 +46,10 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     wrap = _in_tensorflow if stem == "tf" else _in_jax
 
     class Added(layers.Kinds):  # type: ignore[misc]
-        builders: dict[str, Any]
-
         def __init__(self, library: Any, layers_data: Sequence[dict[str, Any]]) -> None:
             super().__init__(library, layers_data)
-            self.builders = {kind: self._with(library, make) for kind, make in self.builders.items()}
+            for kind in layers.KINDS:
+                setattr(self, kind, self._with(library, getattr(self, kind)))
 
         def _with(self, library: Any, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
             def wrapped(layer: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """A seeded sample of mutants, each judged by the tests that reach its line: `python -m tests.soak.mutants --help`.
 
-`draw` writes the sample, `cover` runs the tests under coverage (pip install coverage), `judge` runs each mutant that
-has no verdict yet in a copy of HEAD; `move` writes the same mutations where the code is now, and names those that are
-not found again. Sample and verdicts are JSON and kept; the map of lines to tests is made anew.
+`draw` writes the sample, `cover` runs the tests once and notes which reach a mutated line, `judge` runs each mutant
+that has no verdict yet in a copy of HEAD; `move` writes the same mutations where the code is now, and names those that
+are not found again. Sample and verdicts are JSON and kept; the map of lines to tests is made anew.
 """
 
 from __future__ import annotations
@@ -25,28 +25,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.soak.mutation import FOLDERS, Mutation, mutations
+from tests.soak.mutation import Mutation, mutations
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30.0  # of tests for one mutant, by their durations under coverage, shortest first
+SECONDS = 30.0  # of tests for one mutant, by their durations under tracing, shortest first
 PATIENCE = 150.0  # seconds; a mutant that takes longer is killed
 PLUGIN = """
-import coverage, os, pytest
+import os, pytest
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     os.environ["MUTANTS_TEST"] = item.nodeid
-    current = coverage.Coverage.current()
-    if current: current.switch_context(item.nodeid)
     yield
 """
-CONFIG = """
-[run]
-data_file = {folder}/data
-parallel = True
-sigterm = True
-context = ${{MUTANTS_TEST-}}
-source = {sources}
-disable_warnings = no-data-collected, module-not-imported, module-not-measured
+HOOK = """
+import os; r = os.environ.get("MUTANTS_REACH"); r and exec(compile(open(r).read(), r, "exec"), {"__name__": r})
 """
 
 
@@ -55,44 +47,41 @@ def draw(count: int, seed: int) -> list[Mutation]:
     return sorted(random.Random(seed).sample(list(mutations(ROOT)), count), key=lambda x: (x.file, x.line, x.column))
 
 
-def cover(folder: Path, processes: str) -> None:
-    """Run the tests that are not slow under coverage, in their child processes too; write the map of lines to tests."""
+def cover(file: Path, folder: Path, processes: str) -> None:
+    """Run the tests that are not slow, their child processes too, and note which of them run a mutated line."""
     folder.mkdir(parents=True, exist_ok=True)
-    sources = ", ".join(str(ROOT / name) for name in FOLDERS)
-    (folder / "config").write_text(CONFIG.format(folder=folder, sources=sources))
+    lines: dict[str, list[int]] = defaultdict(list)
+    for mutant, _ in read(file):
+        lines[str(ROOT / mutant.file)].append(mutant.line)
+    (folder / "lines.json").write_text(json.dumps(lines))
+    (folder / "noted").write_text("")
     (folder / "mutants_plugin.py").write_text(PLUGIN)
-    hook = Path(sysconfig.get_path("purelib")) / "mutants_coverage.pth"
-    hook.write_text(
-        "import os; os.environ.get('COVERAGE_PROCESS_START') and __import__('coverage').process_startup()\n"
-    )
-    environment = os.environ | {"COVERAGE_PROCESS_START": str(folder / "config"), "PYTHONPATH": f"{folder}:{ROOT}"}
+    hook = Path(sysconfig.get_path("purelib")) / "mutants.pth"
+    hook.write_text(HOOK)
+    names = {"REACH": ROOT / "tests/soak/reach.py", "LINES": folder / "lines.json", "REACHED": folder / "noted"}
+    environment = {f"MUTANTS_{name}": str(path) for name, path in names.items()} | {"PYTHONPATH": f"{folder}:{ROOT}"}
     words = ["-p", "mutants_plugin", "-n", processes, "--dist", "worksteal", "-m", "not slow", "--durations=0", "-vv"]
     try:
         command = [sys.executable, "-m", "pytest", *words]
         with (folder / "log").open("w") as log:
-            subprocess.run(command, cwd=ROOT, env=environment, stdout=log, check=False)
+            subprocess.run(command, cwd=ROOT, env=os.environ | environment, stdout=log, check=False)
     finally:
         hook.unlink()
-    combine = [sys.executable, "-m", "coverage", "combine", "-q", f"--rcfile={folder}/config", str(folder)]
-    subprocess.run(combine, check=True)
     (folder / "reached.json").write_text(json.dumps(reached(folder)))
 
 
 def reached(folder: Path) -> dict[str, Any]:
     """Return the seconds of each test, and by file and line the tests that reach it."""
-    import coverage
-
-    data = coverage.CoverageData(str(folder / "data"))
-    data.read()
     seconds: dict[str, float] = defaultdict(float)
     for line in (folder / "log").read_text().splitlines():
         words = line.split()
         if len(words) == 3 and words[0].endswith("s") and words[1] in ("setup", "call", "teardown"):
             seconds[words[2]] += float(words[0][:-1])
-    files = {}
-    for file in data.measured_files():
-        lines = data.contexts_by_lineno(file)
-        files[str(Path(file).relative_to(ROOT))] = {line: [x for x in tests if x] for line, tests in lines.items()}
+    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for text in (folder / "noted").read_text().splitlines():
+        test, file, number = json.loads(text)
+        of_line = files[str(Path(file).relative_to(ROOT))][str(number)]
+        of_line += [test] if test and test not in of_line else []
     return {"seconds": seconds, "files": files}
 
 
@@ -101,7 +90,7 @@ def tests_of(mutant: Mutation, known: dict[str, Any]) -> list[str]:
     lines = known["files"].get(mutant.file, {})
     tests = set(lines.get(str(mutant.line), ()))
     if not tests and str(mutant.line) in lines:
-        tests = {test for of_line in lines.values() for test in of_line}
+        tests = set(lines["0"])
     seconds, chosen, total = known["seconds"], [], 0.0
     for test in sorted(tests, key=lambda test: (seconds.get(test, 0.0), test)):
         total += seconds.get(test, 0.0)
@@ -208,7 +197,7 @@ def main() -> int:
     if words.step == "draw":
         write(words.file, [(mutant, None) for mutant in draw(words.count, words.seed)])
     elif words.step == "cover":
-        cover(words.folder, str(words.jobs))
+        cover(words.file, words.folder.resolve(), str(words.jobs))
     elif words.step == "judge":
         judge(words.file, words.folder, words.jobs)
     else:

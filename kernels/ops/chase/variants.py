@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("chase.c")
-POINTER = ctypes.c_void_p
 Region = structure("pointer: base raw", "int64: lines steps page small")  # C struct `region` of chase.c
 Argument = structure("pointer: y r")  # C struct `argument` of chase.c
 

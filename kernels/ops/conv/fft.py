@@ -300,9 +300,7 @@ def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned
 
 def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
     """Transform by PyTorch's MKL, which allocates its results; writing into `out` would cost more."""
-    torch = torch_library.load()
-    torch.set_num_threads(1)
-    torch.set_grad_enabled(False)
+    torch = torch_library.on_threads(1)
     of, back = torch.from_numpy(frames), torch.from_numpy(spectra)
     size = frames.shape[1:]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("gather.c")
-POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 MOST = 1 << 28  # elements of a one-hot matrix: a GiB
 # C struct `argument` of gather.c
 Argument = structure("pointer: table g w v y whole ids", "int64: rows width batch", "float: rate epsilon")
@@ -158,10 +156,7 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
         import numpy as np
 
         on_gpu = hasattr(device, "cp")
-        torch = torch_cuda.load(device) if on_gpu else torch_library.load()
-        if not on_gpu:
-            torch.set_num_threads(setting.threads)
-            torch.set_grad_enabled(False)
+        torch = torch_cuda.load(device) if on_gpu else torch_library.on_threads(setting.threads)
         tensor = torch_cuda.tensor if on_gpu else torch_library.tensor
         matrix: Any = torch.from_numpy(one_hot(problem, np)) if hot else None
         matrix = matrix.to(device.name) if hot and on_gpu else matrix

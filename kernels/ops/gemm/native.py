@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 HERE = Path(__file__).parent
-POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 GRAIN, PAGE = 6, 4096  # rows of a tile of blocked.c, which threads do not share; bytes
-OPERANDS = (("a", POINTER), ("b", POINTER), ("c", POINTER))
 # C struct `product` of cblas.c
 Product = structure(
     "pointer: a b c sgemm", "int64: m n k lda ldb ldc", "int32: trans_a trans_b wide", "float: alpha beta"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("launch.c")
-POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 Product = structure("pointer: a b c function", "int64: chain")  # C struct `product` of launch.c
 Nothing = structure("pointer: x function", "int64: chain")  # C struct `nothing` of launch.c
 

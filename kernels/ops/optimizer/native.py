@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("optimizer.c")
-POINTER, INT64, FLOAT = maths.POINTER, maths.INT64, maths.FLOAT
+POINTER, INT64 = maths.POINTER, maths.INT64
 LINE = 16  # elements of a cache line, which threads do not share
 PLACES = ("g", "w", "v", "z")  # of the operands, in their order: gradient, parameters, state
 GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu

@@ -29,7 +29,6 @@ WHAT = {"map": 0, "clear": 1, "copy": 2}
 ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {"default": "heap_default", "keep": "heap_keep"}
 SHARE = 2  # at most one part in so many of the free memory is taken
 LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
-POINTER = ctypes.c_void_p
 # C struct `region` of pages.c
 Region = structure(
     "pointer: base raw source source_raw", "int64: size behind page what small", "double: pause", "int32: fresh failed"

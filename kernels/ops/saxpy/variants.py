@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("saxpy.c")
 WIDE = Path(__file__).with_name("wide.c")
 ALONE = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize")  # the width is the source's, not the compiler's
-POINTER = ctypes.c_void_p
 # C struct `argument` of saxpy.c
 Argument = structure("pointer: x y", "int64: count rows passes sweep", "pointer: swept")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,6 @@ SOURCE, CUDA_SOURCE = Path(__file__).with_name("transpose.c"), Path(__file__).wi
 KERNELS = ("transpose_naive", "transpose_tiled")  # of transpose.cu
 TILE, ROWS, DOWN = 32, 8, 64  # a block of 32 × 8 threads does two tiles of 32 × 32, one below the other
 GEMM = Path(__file__).parents[1] / "gemm"
-POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 Argument = structure("pointer: x y function context", "int64: rows cols ldx ldy")  # C struct `argument` of transpose.c
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # keeps the clearing pass from becoming a call of memset
-POINTER, INT64, INT32, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
 APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another's pass
 # C struct `update` of update.c
 Argument = structure(

@@ -207,7 +207,7 @@ def session(
 def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
     session: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    """What it started dies with it: the next session writes to the same files."""
+    """Processes that a session started die with it: the next session writes to the same files."""
     out, rng = tmp_path / "out", random.Random(5)
     file, before = out / "gpu-1.jsonl", b""
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What is checked before a session, and `make gpu` in an environment within an environment."""
+"""Checks before a session, and `make gpu` in an environment within an environment."""
 
 from __future__ import annotations
 
@@ -145,9 +145,10 @@ def wheel(package: str, folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_recipe_in_an_environment_within_an_environment(tmp_path: Path) -> None:
-    """As on a GPU's machine: python3 is of an environment made by another one's, has all packages but one, which is
-    carried as a wheel, beside one that fits no Python of today; there is no network. No environment is made: it
-    would see none of them."""
+    """Run the recipe as a GPU's machine does: without a network, in an environment made by another one's python3.
+
+    It has all packages but one, which is carried as a wheel, beside a wheel that fits no Python of today. No
+    environment is made: it would see none of these packages."""
     if shutil.which("make") is None or shutil.which("git") is None:
         pytest.skip("no make or no git")
     outer, inner = tmp_path / "outer", tmp_path / "inner"

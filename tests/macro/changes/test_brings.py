@@ -206,7 +206,7 @@ def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: 
 def test_products_in_no_known_problem_may_change_too(
     other: dict[Any, float], half: float, given: Callable[[float], Calls]
 ) -> None:
-    """Those that another kind of work has in it, too."""
+    """Rows with another kind of work in them included."""
     given(0.5)
     watched = before(cells={(("fc1 forward",), "gemm"): 0.4, **other}, rows=rows(NETWORK, 8))
     known, rest = _parts.products(asked(step(), watched), {}).parts

@@ -261,6 +261,23 @@ def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: i
     assert len(fake.asked) == taken
 
 
+def test_an_interrupt_while_rounds_are_read_loses_one_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake: Any = Program()
+    look = ScriptObserver(SCRIPT, fake, lambda text: None)
+    look.unread, add, interrupts = [Watched(rounds=[i]) for i in range(3)], Watched.add, [KeyboardInterrupt()]
+
+    def interrupted(watched: Watched, other: Watched) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        add(watched, other)
+
+    monkeypatch.setattr(Watched, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        look.read()
+    look.read()
+    assert look.watched.rounds == [1, 2]
+
+
 def test_an_answer_of_another_kind_is_an_error() -> None:
     fake: Any = Program({"kind": "heap", "done": True})
     with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):

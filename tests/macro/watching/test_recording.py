@@ -83,6 +83,14 @@ def test_a_round_that_cannot_be_read_is_one_line(harm: dict[str, Any]) -> None:
         resume.rounds(noted(Note(note.topic, broken)))
 
 
+@pytest.mark.parametrize("name", ["levels", "faults", "system", "steps", "rounds"])
+def test_a_round_without_its_steps_cannot_be_read(name: str) -> None:
+    note = resume.note(Round(0, 0, 0, 1.0, False, seen(0)))
+    broken = {**note.data, "watched": {key: x for key, x in note.data["watched"].items() if key != name}}
+    with pytest.raises(UsageError, match=r"a round in it cannot be read .*: name another file"):
+        resume.rounds(noted(Note(note.topic, broken)))
+
+
 def test_a_process_is_its_rounds_one_after_another() -> None:
     (process,) = recording.processes(rounds(0, FEWEST, FEWEST, ended=True), 0)
     assert process.levels == {"P0": [1.0 + i for i in range(FEWEST)], "P3": [2.0] * FEWEST, "P0'": [9.0]}

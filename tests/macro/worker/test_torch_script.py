@@ -51,6 +51,19 @@ def test_modules_are_called_as_variables_hold_them(watch: ModuleType) -> None:
     assert named(watch, lambda: torch.nn.Tanh()(x)) == ["Tanh"]
 
 
+def test_layers_that_a_module_holds_without_registering_them_have_its_name(watch: ModuleType) -> None:
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden, self._named = [torch.nn.Linear(2, 2)], {"a": torch.nn.Linear(2, 2)}
+
+        def forward(self, x: Any) -> Any:
+            return self._named["a"](self.hidden[0](x))
+
+    net, x = Plain(), torch.ones(1, 2)
+    assert named(watch, lambda: net(x)) == ["net", "net.hidden[0]", "net._named['a']"]
+
+
 def test_the_outermost_frame_gives_the_name(watch: ModuleType) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Linear(2, 2)))
 

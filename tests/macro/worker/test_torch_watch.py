@@ -163,7 +163,7 @@ def test_an_optimizers_products_are_its_update(watch: ModuleType) -> None:
     def step() -> None:
         optimizer.zero_grad()
         net(torch.randn(BATCH, 11)).sum().backward()
-        with watch.fast(torch, watch.UPDATE + "optimizer"):  # as a script's boundary does
+        with watch.fast(torch, watch.torch_modules.UPDATE + "optimizer"):  # as a script's boundary does
             net.weight.grad.t() @ weight
             optimizer.step()
 
@@ -212,7 +212,7 @@ def test_looking_ends_where_a_step_fails(watch: ModuleType) -> None:
         bad(torch.randn(BATCH, bad[0].before.in_features))
     looking.stop()
     told = looking.events()
-    assert hooks() == before and not looking.modules._open() and watch.MODULE + "net" in told["names"]
+    assert hooks() == before and not looking.modules._open() and watch.torch_modules.MODULE + "net" in told["names"]
     assert rows(seen(watch, lambda: net().backward())) == truth(net)
 
 
@@ -237,6 +237,6 @@ def test_spans_are_on_the_monotonic_clock(watch: ModuleType) -> None:
     end = time.monotonic_ns()
     looking.stop()
     told = looking.events()
-    at = told["columns"]["name"].index(told["names"].index(watch.MODULE + "net"))
+    at = told["columns"]["name"].index(told["names"].index(watch.torch_modules.MODULE + "net"))
     assert start <= told["columns"]["start"][at] <= told["columns"]["end"][at] <= end
     assert told["columns"]["thread"][at] == threading.get_native_id()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kernels import faults
 from kernels.ops.chase.problem import Chase
 from kernels.ops.pages.accounting import Account, Profile
 from kernels.ops.pages.problem import HUGE_PAGE, Pages
+from kernels.ops.saxpy.problem import Saxpy
 from micro import memory
 from micro.answers import memory as answers
 from micro.planning.contest import Case
@@ -189,6 +191,27 @@ def test_the_usable_cache_is_told_beside_the_reported_one() -> None:
 def test_no_knee_is_told_too() -> None:
     said = answers.latency_answer(run(*chased(4096, curve(2048 * MIB))))[-1]
     assert said == "No knee is seen between the second-level cache and main memory; the system reports 32 MiB."
+
+
+SAXPY = [Saxpy(256 * KIB, state=state) for state in ("warm", "flushed")]
+IDLE = [Pages("clear", "fresh", 16 * MIB, pause=pause) for pause in (0.0, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (contest("cold/x", result(SAXPY[0], [1e-4], launches=9), result(SAXPY[1], [3e-4])), None),
+        (contest("cold/x", result(SAXPY[0], [1e-4]), result(SAXPY[1], [3e-4], launches=9)), "first launch of each"),
+        (replace(contest("idle/x", *(result(x, [1e-3]) for x in IDLE)), seconds={"measuring": 3.5}), None),
+        (replace(contest("idle/x", *(result(x, [1e-3]) for x in IDLE)), seconds={"measuring": 2.5}), "one by one"),
+        (touches(), None),
+        (touches(launches=2), "one by one"),
+    ],
+)
+def test_launches_that_were_not_made_ready_have_a_reason_in_place_of_ratios(made: Contest, reason: str | None) -> None:
+    sentences = memory.answer(run(made))
+    assert [(reason or "") in x for x in sentences if "no figure" in x] == [True] * bool(reason)
+    assert any("relative to" in x for x in sentences) != bool(reason)
 
 
 def test_a_run_of_something_else_says_nothing() -> None:

@@ -10,7 +10,7 @@ from kernels.ops.gemm import Gemm
 from kernels.ops.saxpy import Saxpy
 from kernels.problem import Problem
 from micro.findings import ratios
-from micro.findings.crossing import Bracket, between, bracket
+from micro.findings.crossing import Bracket, bracket, wins
 from micro.findings.ratios import expectations, expected
 from micro.findings.sums import SumOf
 from micro.planning.contest import Case
@@ -55,15 +55,17 @@ def test_labels_are_what_cases_do_not_share() -> None:
     assert ratios.words([names[0], other])[1][other] == "transfer size:4 memcpy threads:2"
 
 
-def compared(a: Case, b: Case, ratio: float, isa: str | None = None) -> Contest:
+def compared(kind: str, a: Case, b: Case, ratio: float, isa: str | None = None) -> Contest:
     first, second = (replace(build.case(1), name=x.name, isa_observed=isa) for x in (a, b))
-    return replace(build.transposed(1), results=(first, second), comparisons=(build.compared(second, first, ratio),))
+    both = {"results": (first, second), "comparisons": (build.compared(second, first, ratio),)}
+    return replace(build.contest(1), contest=f"{kind}/x", **both)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("ratio", "outcome"), [(2.5, "as expected"), (1.5, "NOT as expected")])
 def test_a_ratio_with_an_expected_range_is_judged_by_it(ratio: float, outcome: str) -> None:
     warm, flushed, swept = (Case(Saxpy(262144, state), "c") for state in ("warm", "flushed", "swept"))
-    (said,) = expected(run(compared(warm, flushed, ratio), compared(warm, swept, ratio)))
+    pairs = [("cold", warm, flushed), ("cold", warm, swept), ("state", warm, flushed)]  # the range is of the first
+    (said,) = expected(run(*(compared(*pair, ratio) for pair in pairs)))
     assert said.startswith(f"Cold over warm, vectors of 256 KiB, flushed: {ratio:.2f} [")
     assert said.endswith(f"; expected on Intel and AMD above 1.8, usually 2.3 to 8: {outcome}.")
 
@@ -71,8 +73,8 @@ def test_a_ratio_with_an_expected_range_is_judged_by_it(ratio: float, outcome: s
 @pytest.mark.parametrize(("isa", "m", "count"), [("avx512", 16, 1), ("avx512", 17, 0), ("avx2", 16, 0)])
 def test_a_range_may_be_of_one_instruction_set(isa: str, m: int, count: int) -> None:
     case = Case(Gemm(m, 64, 64), "openblas"), Case(Gemm(m, 64, 64, "nt"), "openblas")
-    assert len(expected(run(compared(*case, 1.0, isa)))) == count
-    assert not count or expected(run(compared(*case, 1.0, isa)))[0].endswith("above 1.1: not so here.")
+    assert len(expected(run(compared("nn-nt", *case, 1.0, isa)))) == count
+    assert not count or expected(run(compared("nn-nt", *case, 1.0, isa)))[0].endswith("above 1.1: not so here.")
 
 
 def test_every_expected_range_is_one() -> None:
@@ -98,17 +100,19 @@ def test_sums_of_parts_are_compared_round_by_round() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "low", "high", "where"),
     [
-        ({4: "slower", 16: "same", 64: "faster"}, 16, 64, "between M = 16 and 64"),
-        ({4: "faster", 16: "slower", 64: "faster"}, 16, 64, "between M = 16 and 64"),
-        ({4: "faster", 16: "faster"}, None, 4, "below M = 4, the smallest tried"),
-        ({4: "slower", 16: "unresolved"}, 4, None, "above M = 16, the largest tried"),
+        ({4: "slower", 16: "same", 64: "faster"}, 16, 64, "from somewhere between M = 16 and 64 on"),
+        ({4: "faster", 16: "slower", 64: "faster"}, 16, 64, "from somewhere between M = 16 and 64 on"),
+        ({4: "faster", 16: "faster"}, None, 4, "from M = 4 on"),
+        ({4: "unresolved", 16: "faster"}, None, 16, "from M = 16 on"),
+        ({4: "slower", 16: "unresolved"}, 4, None, "nowhere up to M = 16"),
+        ({4: "slower", 16: "slower"}, 16, None, "nowhere up to M = 16"),
     ],
 )
 def test_a_crossing_is_between_two_verdicts(verdicts: dict[int, str], low: int, high: int, where: str) -> None:
     known = short().comparisons[0]
     by_size = {m: replace(known, verdict=verdict) for m, verdict in verdicts.items()}
     assert bracket(by_size) == Bracket(low, high)
-    assert between(bracket(by_size), by_size, "M =") == where
+    assert wins(bracket(by_size), max(by_size), "M =") == where
 
 
 @pytest.mark.parametrize(("low", "high", "middle"), [(16, 64, 32), (16, 20, None), (16, 21, 18), (None, 4, None)])

@@ -128,8 +128,8 @@ def test_the_crossover_lies_between_its_neighbors() -> None:
 @pytest.mark.parametrize(
     ("crossing", "says"),
     [
-        ([(4, 0.9), (16, 0.5)], "below batch 4, the smallest tried"),
-        ([(4, 3.0), (16, 1.5)], "above batch 16, the largest tried"),
+        ([(4, 0.9), (16, 0.5)], "its gradient from batch 4 on, by"),
+        ([(4, 3.0), (16, 1.5)], "its gradient nowhere up to batch 16, by"),
     ],
 )
 def test_a_crossover_that_was_not_seen_is_said_so(crossing: list[tuple[int, float]], says: str) -> None:

@@ -27,7 +27,7 @@ __all__ = ["Launch", "UsageError", "Variant", "flat", "measure", "plan", "step"]
 FOLDER = Path(__file__).parent  # holds kernels, micro, macro and reports
 PREFIX = "kernelgap." if "__path__" in globals() else ""  # of their names
 HOMES = {
-    "step": "macro.worker.path.kernelgap",
+    "step": "macro.agent.path.kernelgap",
     "plan": "micro",
     "measure": "micro",
     "Launch": "kernels.launch",

@@ -29,7 +29,7 @@ ROOMS = {
         "timing",
         "processes",
         "frameworks",
-        "worker",
+        "agent",
         "networks",
     ),
     "micro": (

@@ -18,7 +18,7 @@ ARROWS = {
 }
 BEYOND = {"kernels/suite.py", "micro/__init__.py"}  # may compute the folder that holds the packages
 LOADS_FILES = {"kernels/users.py"}  # files of a user's own kernels
-KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/worker")  # what is of one device
+KNOWS_KINDS = ("kernels", "macro/frameworks", "macro/agent")  # what is of one device
 
 
 def strays(node: ast.AST, package: str) -> list[str]:
@@ -257,7 +257,7 @@ def test_only_rooms_of_a_device_name_its_kind() -> None:
 def test_attributes_are_asked_for_by_names_that_can_be_read() -> None:
     computed = []
     for path in (path for folder in ("micro", "macro") for path in sorted((house.ROOT / folder).rglob("*.py"))):
-        if "worker" in path.parts:
+        if {"worker", "agent"} & set(path.parts):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":

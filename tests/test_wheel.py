@@ -109,7 +109,7 @@ def test_each_command_has_one_name() -> None:
 
 def test_exported_names_are_the_suites() -> None:
     from kernels.launch import Launch
-    from macro.worker.path.kernelgap import step
+    from macro.agent.path.kernelgap import step
 
     assert kernelgap.Launch is Launch and kernelgap.step is step
     assert [name for name in kernelgap.__all__ if not hasattr(kernelgap, name)] == []

@@ -1,4 +1,4 @@
-"""Code that a proof holds for: adapters, and their imports among the files beside the worker's loop."""
+"""Code that a proof holds for: adapters, and their imports among the files beside the agent's loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-WORKER, ADAPTERS = (Path(__file__).parents[1] / name for name in ("worker", "frameworks"))
+AGENT, ADAPTERS = (Path(__file__).parents[1] / name for name in ("agent", "frameworks"))
 KERNELS = Path(__file__).parents[2] / "kernels"
-LOOP = WORKER / "loop.py"
+LOOP = AGENT / "loop.py"
 BY_PATH = "spec_from_file_location"  # what a file that has this loads is not read in it: it may be any of ours
 KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
@@ -19,7 +19,7 @@ KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 def digest(adapters: tuple[Path, ...]) -> str:
     """Return the hash of all files that run with these adapters, without those of mere observers."""
     hashed = hashlib.sha256()
-    for path in sorted(files([*adapters, LOOP, *WORKER.glob(KINDS)])):
+    for path in sorted(files([*adapters, LOOP, *AGENT.glob(KINDS)])):
         hashed.update(path.read_bytes())
     return hashed.hexdigest()
 
@@ -41,10 +41,10 @@ def _imported(path: Path) -> Iterator[Path]:
         return
     text = path.read_text("utf-8")
     if BY_PATH in text and path != LOOP:
-        yield from (*WORKER.glob("*.py"), *ADAPTERS.glob("*.py"))
+        yield from (*AGENT.glob("*.py"), *ADAPTERS.glob("*.py"))
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         if any(name.partition(".")[0] == KERNELS.name for name in names):
             yield from (file for file in KERNELS.rglob("*.[pc]*") if file.suffix in (".py", ".c", ".cu"))
-        yield from (beside for name in names if (beside := WORKER / f"{name}.py").is_file())
+        yield from (beside for name in names if (beside := AGENT / f"{name}.py").is_file())

@@ -19,7 +19,7 @@ from macro.watching.watch import Side
 from reports import attribution, store
 from reports.record import Note, Run
 
-MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of a worker's report that are the message's
+MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of an agent's report that are the message's
 
 
 class Kept:

@@ -21,7 +21,7 @@ from macro.watching.recording import Event
 from reports.explanation import Module, Part
 
 FOLDED = 3  # siblings of a module from which on they are one line
-MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the worker names its spans
+MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the agent names its spans
 NODE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "AccumulateGrad"
 CHECKPOINT = "CheckpointFunctionBackward"  # of a reentrant one: what it calls itself is recomputed

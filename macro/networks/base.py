@@ -132,7 +132,7 @@ class Network:
         return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
-        """Return the network for a worker in another environment, layers with what follows from their places."""
+        """Return the network for an agent in another environment, layers with what follows from their places."""
         return {**self.data(), **self._moves(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
 
     def _moves(self) -> dict[str, Any]:

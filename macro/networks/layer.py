@@ -133,7 +133,7 @@ class Node:
         return self.layer.bytes(self, batch, role)
 
     def data(self) -> dict[str, Any]:
-        """Return the layer for a worker: all its fields, and what follows from its place."""
+        """Return the layer for an agent: all its fields, and what follows from its place."""
         return {
             **asdict(self.layer),
             "kind": self.layer.kind,

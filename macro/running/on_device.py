@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 STEPS = 10  # under the profiler
-NAME = "kernelgap steps"  # as macro/worker/device_clocks.py names them
+NAME = "kernelgap steps"  # as macro/agent/device_clocks.py names them
 MARGIN = 0.01
 MORE = 1.2  # times a timed step: in a longer traced one, idle time is the profiler's in part
 TOPIC = "device"

@@ -17,7 +17,7 @@ from macro.watching import perf
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
 
-RUNNER = Path(__file__).parents[1] / "worker" / "script.py"
+RUNNER = Path(__file__).parents[1] / "agent" / "script.py"
 STOPS = ("raise", "exit", "never")
 
 

@@ -26,7 +26,7 @@ from tests.conftest import Ran, load
 from tests.macro.conftest import SMALL
 from tests.macro.models import started
 
-WORKER = Path(job.__file__).parents[1] / "worker"
+AGENT = Path(job.__file__).parents[1] / "agent"
 BRIEF = ("--budget", "0.1s", "--runs", "1", "-q")
 
 
@@ -195,8 +195,8 @@ class Cuda:
 
 def test_a_block_of_steps_waits_before_and_behind_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As programs ask for steps; in between stand events."""
-    monkeypatch.syspath_prepend(str(WORKER))
-    loop, device_clocks, cuda = load(WORKER / "loop.py"), load(WORKER / "device_clocks.py"), Cuda()
+    monkeypatch.syspath_prepend(str(AGENT))
+    loop, device_clocks, cuda = load(AGENT / "loop.py"), load(AGENT / "device_clocks.py"), Cuda()
     reply = loop.steps(lambda: cuda.asked.append("step"), 3, device_clocks.Events(SimpleNamespace(cuda=cuda)))
     assert cuda.asked == ["wait", "mark", *["step", "mark"] * 3, "wait"]
     assert reply["device_ns"] == [1_000_000] * 3 and reply["device_peak_bytes"] == 1 << 20

@@ -13,7 +13,7 @@ from kernels import suite
 from reports.record import Contest, Note, Prediction
 from reports.store import RunFile
 from tests import build
-from tests.macro.worker.conftest import beside as beside
+from tests.macro.agent.conftest import beside as beside
 from tests.soak import kept
 
 Record: TypeAlias = "Contest | Note | Prediction"

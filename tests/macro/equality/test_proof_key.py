@@ -22,7 +22,7 @@ from tests.macro.models import started
 
 
 def names(framework: str) -> set[str]:
-    begin = [frameworks.find(framework).path, code.LOOP, *code.WORKER.glob(code.KINDS)]
+    begin = [frameworks.find(framework).path, code.LOOP, *code.AGENT.glob(code.KINDS)]
     return {path.stem for path in code.files(begin)}
 
 
@@ -40,7 +40,7 @@ def test_every_module_that_builds_layers_is_some_adapters(framework: str) -> Non
     words = {"tensorflow": "tf", "pytorch": "torch", "kernels": "suite"}
     family = framework.partition("-")[0]
     stem = f"{words.get(family, family)}_layers"
-    assert (code.WORKER / f"{stem}.py").exists() and stem in names(framework)
+    assert (code.AGENT / f"{stem}.py").exists() and stem in names(framework)
 
 
 def test_what_loads_files_by_path_or_kernels_has_all_of_them(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_change_of_what_is_imported_deep_inside_is_another_digest(
         ("loop", ""),
     ):
         (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(code, "WORKER", tmp_path)
+    monkeypatch.setattr(code, "AGENT", tmp_path)
     monkeypatch.setattr(code, "LOOP", tmp_path / "loop.py")
 
     def digest() -> str:

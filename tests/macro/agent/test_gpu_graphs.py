@@ -22,10 +22,10 @@ from macro.networks.base import Network
 from macro.running.on_device import NAME
 from macro.traces import chrome
 from tests.conftest import load
+from tests.macro.agent.conftest import FOLDER
+from tests.macro.agent.test_layers import GRAPHS, IMAGE, arrays, graph
+from tests.macro.agent.test_spans_xla import message
 from tests.macro.models import Dense, Dropout, Flatten, asked, assert_same, build
-from tests.macro.worker.conftest import FOLDER
-from tests.macro.worker.test_layers import GRAPHS, IMAGE, arrays, graph
-from tests.macro.worker.test_spans_xla import message
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 

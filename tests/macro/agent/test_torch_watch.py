@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="no torch: pip install torch")
 from torch import nn  # noqa: E402
 from torch.utils import checkpoint  # noqa: E402
 
-from tests.macro.worker.zoo import BATCH, PARTS, Zoo  # noqa: E402
+from tests.macro.agent.zoo import BATCH, PARTS, Zoo  # noqa: E402
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 KINDS = ("gemm", "convolution", "recurrent cell", "normalization")

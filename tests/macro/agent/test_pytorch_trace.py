@@ -24,7 +24,7 @@ LAYERS = ("fc1", "fc2", "fc3", "out")
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
     """A module of the worker's by its name, as the worker sees it: beside the loop."""
-    monkeypatch.syspath_prepend(str(ROOT / "macro/worker"))
+    monkeypatch.syspath_prepend(str(ROOT / "macro/agent"))
     before = set(sys.modules)
     yield lambda name: __import__(name)
     for name in set(sys.modules) - before:

@@ -10,12 +10,12 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "macro/worker"
+FOLDER = Path(__file__).parents[3] / "macro/agent"
 
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The worker's modules find each other as they do where loop.py runs."""
+    """The agent's modules find each other as they do where loop.py runs."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
     for path in FOLDER.glob("*.py"):

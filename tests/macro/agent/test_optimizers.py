@@ -13,13 +13,13 @@ import pytest
 import macro.frameworks
 from kernels.errors import Unavailable
 from kernels.ops.optimizer.problem import RULES, Optimizer
+from macro.agent import numpy_losses
 from macro.equality import proof
 from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy
 from macro.networks.base import LOSSES, Network, chain, from_data
 from macro.networks.optimizers import FIELDS, OPTIMIZERS
 from macro.processes.job import Setting
-from macro.worker import numpy_losses
 from tests.conftest import load
 from tests.macro.models import answer, assert_same, build
 

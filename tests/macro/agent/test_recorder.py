@@ -20,7 +20,7 @@ import pytest
 from macro.watching.script import RUNNER
 from tests.conftest import load
 
-FILE = Path(__file__).parents[3] / "macro/worker/recorder.py"
+FILE = Path(__file__).parents[3] / "macro/agent/recorder.py"
 
 
 @pytest.fixture(scope="module")

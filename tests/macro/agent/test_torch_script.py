@@ -12,7 +12,7 @@ import pytest
 
 from macro.watching.library_log import talked
 from micro.planning.library_log import read
-from tests.macro.worker.conftest import FOLDER
+from tests.macro.agent.conftest import FOLDER
 
 torch = pytest.importorskip("torch", reason="no torch: pip install torch")
 

@@ -1,0 +1,1 @@
+"""Code inside the observed process, run by path in an environment of its own."""

@@ -8,21 +8,12 @@ import gzip
 import json
 import time
 
-import recorder  # beside this file
+import recorder  # of the core
 
 FIRST = 2  # warm-up steps under a profiler, which initializes itself in the first
 STEPS = "kernelgap steps"  # annotation around the profiled steps, until the last is done
 STREAM = 7  # the only one of a stand-in
 NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kinds that no CUDA kernel is named after
-
-
-def block(clock, call, count):
-    """Return nanoseconds of each of `count` calls, one behind the other, or None."""
-    clock.begin()
-    for _ in range(count):
-        call()
-        clock.mark()
-    return clock.end()
 
 
 class Events(object):

@@ -17,12 +17,15 @@ import time
 import traceback
 import types
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "core"))
 import blocks  # beside this file
 import boundary
 import loop
 import named_step
 import recorder
 import torch_watch
+
+sys.path.pop(1)
 
 MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
 MODULES += ("torch_again", "torch_modules", "torch_watch")

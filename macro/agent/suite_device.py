@@ -4,10 +4,10 @@ On a GPU CuPy computes all passes that no kernel of the suite does, under NumPy'
 kernels; so far only a stand-in has run that. In the style of Python 3.6 but for imports of the suite.
 """
 
-import os
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from kernels import devices
 from kernels.errors import SuiteError
@@ -15,7 +15,7 @@ from kernels.libs import cublas, cudnn, cufft
 from kernels.ops.gemm import fastest
 
 ROUNDS = 5  # timed calls of a candidate
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = Path(__file__).parent
 
 
 def place(job):
@@ -48,8 +48,8 @@ def on(cupy):
         "copied": lambda array: cupy.asarray(array),
         "host": lambda array: array.get(),
     }
-    for stem in (os.path.splitext(name)[0] for name in os.listdir(HERE)):
-        module = sys.modules.get(stem)
+    for path in HERE.rglob("*.py"):
+        module = sys.modules.get(path.stem)
         if getattr(module, "np", None) is numpy:
             for name in set(ways) & set(vars(module)):
                 setattr(module, name, ways[name])

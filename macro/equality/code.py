@@ -1,4 +1,4 @@
-"""Code that a proof holds for: adapters, and their imports among the files beside the agent's loop."""
+"""Code that a proof holds for: adapters, and their imports among the files of the agent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 AGENT, ADAPTERS = (Path(__file__).parents[1] / name for name in ("agent", "frameworks"))
+CORE = AGENT / "core"
 KERNELS = Path(__file__).parents[2] / "kernels"
-LOOP = AGENT / "loop.py"
+LOOP = CORE / "loop.py"
 BY_PATH = "spec_from_file_location"  # what a file that has this loads is not read in it: it may be any of ours
 KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
@@ -41,10 +42,11 @@ def _imported(path: Path) -> Iterator[Path]:
         return
     text = path.read_text("utf-8")
     if BY_PATH in text and path != LOOP:
-        yield from (*AGENT.glob("*.py"), *ADAPTERS.glob("*.py"))
+        yield from (*AGENT.glob("*.py"), *CORE.glob("*.py"), *ADAPTERS.glob("*.py"))
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         if any(name.partition(".")[0] == KERNELS.name for name in names):
             yield from (file for file in KERNELS.rglob("*.[pc]*") if file.suffix in (".py", ".c", ".cu"))
-        yield from (beside for name in names if (beside := AGENT / f"{name}.py").is_file())
+        beside = (folder / f"{name}.py" for name in names for folder in (AGENT, CORE))
+        yield from (file for file in beside if file.is_file())

@@ -8,7 +8,7 @@ import ctypes
 import os
 import warnings
 
-import cntk_layers  # beside the agent's loop
+import cntk_layers  # of macro/agent
 import numpy as np
 import numpy_losses
 

@@ -4,7 +4,7 @@ import os
 from functools import partial
 
 import device_clocks
-import jax_layers  # beside the agent's loop
+import jax_layers  # of macro/agent
 import jax_trace
 import layouts
 import numpy as np

@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 
-import keras_layers  # beside the agent's loop
+import keras_layers  # of macro/agent
 import keras_spans
 import layouts
 import numpy as np

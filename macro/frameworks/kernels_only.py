@@ -5,10 +5,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-# The suite's root, behind the agent's folder: this file is run by path.
+# The suite's root, behind macro/agent: this file is run by path.
 sys.path.insert(1, str(next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())))
 
-import device_clocks  # beside the agent's loop
+import device_clocks  # of macro/agent
 import numpy as np
 import numpy_losses
 import numpy_optimizers

@@ -5,7 +5,7 @@ import ctypes
 import os
 
 import layouts
-import mxnet_layers  # beside the agent's loop
+import mxnet_layers  # of macro/agent
 import numpy as np
 import numpy_losses
 

@@ -2,7 +2,7 @@
 
 import functools
 
-import device_clocks  # beside the agent's loop
+import device_clocks  # of macro/agent
 import numpy as np
 import numpy_images
 import numpy_layers

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import numpy_losses
 import torch_device
-import torch_layers  # beside the agent's loop
+import torch_layers  # of macro/agent
 import torch_rows
 import torch_scopes
 

@@ -10,7 +10,7 @@ import os
 import layouts
 import numpy as np
 import numpy_losses
-import tf_layers  # beside the agent's loop
+import tf_layers  # of macro/agent
 import tf_rows
 
 ROWS = {"tensorflow-graph": {"mode": "graph"}, "tensorflow-eager": {"mode": "eager"}, "tensorflow-xla": {"mode": "xla"}}

@@ -17,7 +17,7 @@ from micro.worker.client import Died
 from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
 
-LOOP = Path(__file__).parents[1] / "agent" / "loop.py"
+LOOP = Path(__file__).parents[1] / "agent" / "core" / "loop.py"
 SHOWN, LINE = 4096, 300  # bytes of a log that are read; characters of its last line
 START = 180.0  # seconds for a framework to import, build and compile; ten times as long where it tries kernels
 

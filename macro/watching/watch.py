@@ -31,7 +31,7 @@ GROWING = 3  # plain steps until a heap that keeps its memory has it
 SETTLED = 4  # … and of those that follow, whose page faults differ from step to step
 ALIKE, FEW, LONGEST = 3, 512, 12  # so many that differ by no more than GROWN and so many page faults; steps at most
 TRIES = 3  # of a block of watched steps in a round
-SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/agent/recorder.py
+SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/agent/core/recorder.py
 
 
 @dataclass

@@ -195,8 +195,8 @@ class Cuda:
 
 def test_a_block_of_steps_waits_before_and_behind_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As programs ask for steps; in between stand events."""
-    monkeypatch.syspath_prepend(str(AGENT))
-    loop, device_clocks, cuda = load(AGENT / "loop.py"), load(AGENT / "device_clocks.py"), Cuda()
+    monkeypatch.syspath_prepend(str(AGENT / "core"))
+    loop, device_clocks, cuda = load(AGENT / "core/loop.py"), load(AGENT / "device_clocks.py"), Cuda()
     reply = loop.steps(lambda: cuda.asked.append("step"), 3, device_clocks.Events(SimpleNamespace(cuda=cuda)))
     assert cuda.asked == ["wait", "mark", *["step", "mark"] * 3, "wait"]
     assert reply["device_ns"] == [1_000_000] * 3 and reply["device_peak_bytes"] == 1 << 20

@@ -42,7 +42,7 @@ def exported(knobs: dict[str, Any]) -> dict[str, Any]:
 def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     """Return the plain adapter's model, in which the builder of the layer's kind adds the injection."""
     stem = "tf" if job["knobs"].get("mode") else "jax"
-    layers: Any = importlib.import_module(f"{stem}_layers")  # beside the agent's loop
+    layers: Any = importlib.import_module(f"{stem}_layers")  # of macro/agent
     wrap = _in_tensorflow if stem == "tf" else _in_jax
 
     class Added(layers.Kinds):  # type: ignore[misc]

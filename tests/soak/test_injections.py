@@ -33,6 +33,7 @@ def explained(*cells: Cell, gap: float = 0.1, named: bool = True, **changes: Any
 
 @pytest.mark.parametrize("name", ["jax", "tensorflow"])
 def test_an_injected_graph_defines_what_its_adapter_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(injected_graphs.FRAMEWORKS.parent / "agent/core")
     monkeypatch.syspath_prepend(injected_graphs.FRAMEWORKS.parent / "agent")
     assert {"KINDS", "LOSSES", "OPTIMIZERS", "build"} <= injected_graphs.exported({"adapter": name}).keys()
 

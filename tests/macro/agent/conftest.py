@@ -11,14 +11,16 @@ from types import ModuleType
 import pytest
 
 FOLDER = Path(__file__).parents[3] / "macro/agent"
+CORE = FOLDER / "core"
 
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The agent's modules find each other as they do where loop.py runs."""
+    monkeypatch.syspath_prepend(str(CORE))
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
-    for path in FOLDER.glob("*.py"):
+    for path in FOLDER.rglob("*.py"):
         sys.modules.pop(path.stem, None)
 
 

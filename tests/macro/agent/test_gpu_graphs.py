@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("beside")
 @pytest.fixture
 def gpu(beside: None, own_state: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
     """As `cuda:0`. The worker's modules are this test's own: from its first model on their arrays are a GPU's."""
-    for path in FOLDER.glob("*.py"):
+    for path in FOLDER.rglob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
     if reason := launcher.missing():
         pytest.skip(reason)

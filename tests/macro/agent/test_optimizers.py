@@ -13,7 +13,7 @@ import pytest
 import macro.frameworks
 from kernels.errors import Unavailable
 from kernels.ops.optimizer.problem import RULES, Optimizer
-from macro.agent import numpy_losses
+from macro.agent.core import numpy_losses
 from macro.equality import proof
 from macro.equality.answer import Question, answers, right
 from macro.frameworks import find, interpreter, remedy

@@ -14,9 +14,9 @@ import pytest
 from macro.frameworks import find
 from macro.networks.base import chain
 from tests.conftest import load
+from tests.macro.agent.conftest import CORE, FOLDER
 from tests.macro.models import asked
 
-ROOT = Path(__file__).parents[3]
 TRACES = Path(__file__).parents[1] / "traces"
 LAYERS = ("fc1", "fc2", "fc3", "out")
 
@@ -24,7 +24,8 @@ LAYERS = ("fc1", "fc2", "fc3", "out")
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
     """A module of the worker's by its name, as the worker sees it: beside the loop."""
-    monkeypatch.syspath_prepend(str(ROOT / "macro/agent"))
+    monkeypatch.syspath_prepend(str(CORE))
+    monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
     yield lambda name: __import__(name)
     for name in set(sys.modules) - before:

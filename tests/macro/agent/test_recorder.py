@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from macro.watching.script import RUNNER
 from tests.conftest import load
+from tests.macro.agent.conftest import CORE
 
-FILE = Path(__file__).parents[3] / "macro/agent/recorder.py"
+FILE = CORE / "recorder.py"
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_threads_count_that_work(recorder: ModuleType, tmp_path: Path) -> None:
 
 CODE = """
 import os, sys
-sys.path.insert(0, {worker!r})
+sys.path.insert(0, {core!r})
 import loop
 channel = loop.Channel(int(sys.argv[1]))
 channel.send("begun")
@@ -214,7 +214,7 @@ channel.send("lost")
 @pytest.mark.parametrize("then", ["", "own = [open(sys.argv[2], 'a') for _ in range(99)]"], ids=["closed", "another's"])
 def test_a_file_of_the_programs_own_is_never_written_to(then: str, tmp_path: Path) -> None:
     read, write = os.pipe()
-    code = CODE.format(worker=str(RUNNER.parent), then=then)
+    code = CODE.format(core=str(CORE), then=then)
     words = [sys.executable, "-c", code, str(write), str(tmp_path / "own.txt")]
     ran = subprocess.run(words, pass_fds=[write], capture_output=True, text=True, check=False)
     os.close(write)

@@ -64,6 +64,7 @@ def test_a_change_of_what_is_imported_deep_inside_is_another_digest(
     ):
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.setattr(code, "AGENT", tmp_path)
+    monkeypatch.setattr(code, "CORE", tmp_path)
     monkeypatch.setattr(code, "LOOP", tmp_path / "loop.py")
 
     def digest() -> str:

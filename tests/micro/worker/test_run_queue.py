@@ -13,7 +13,7 @@ from micro.worker import counters, run_queue
 from micro.worker.run_queue import charged, stolen
 from tests.conftest import load
 
-RECORDER = load(Path(__file__).parents[3] / "macro/agent/recorder.py")
+RECORDER = load(Path(__file__).parents[3] / "macro/agent/core/recorder.py")
 MS = 1e-3
 NEVER = np.inf  # its thread never gave its core up
 

@@ -13,7 +13,7 @@ each with a sequence number and monotonic nanoseconds; the framework may print t
     identity(job)          what runs: version, build, libraries, threads, flags
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
                            outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
-                           work() what it executes; clock on an asynchronous device: device_clocks.py
+                           work() what it executes; clock on an asynchronous device: ../device_clocks.py
     trace(model, run)      optional: the spans of what run() does, see recorder.py
     profile(model, call, count, path)
                            optional: writes `count` calls of a device's phase as a trace of Chrome's
@@ -33,8 +33,7 @@ import time
 import traceback
 import zlib
 
-import device_clocks  # beside this file
-import recorder
+import recorder  # beside this file
 
 PR_SET_PDEATHSIG = 1
 SPACE = 64 << 10  # bytes: more than is free at the start, less than mmap's threshold
@@ -94,6 +93,7 @@ def reason(error):
 
 def load(path):
     """Import the adapter under a name that no package has."""
+    sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # what adapters import
     spec = importlib.util.spec_from_file_location("kernelgap_adapter", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules["kernelgap_adapter"] = module
@@ -181,6 +181,15 @@ def counted(call):
     )
 
 
+def block(clock, call, count):
+    """Return nanoseconds of each of `count` calls, one behind the other, by a device's clock; None if it has none."""
+    clock.begin()
+    for _ in range(count):
+        call()
+        clock.mark()
+    return clock.end()
+
+
 def steps(call, count, clock=None):
     """Return `count` calls' times and counts by column, and the load of other processes meanwhile.
 
@@ -189,7 +198,7 @@ def steps(call, count, clock=None):
     extras = {}
     began, others, cpu = time.monotonic(), busy(), time.process_time()
     if clock:
-        totals = counted(lambda: extras.update(device_ns=device_clocks.block(clock, call, count)))
+        totals = counted(lambda: extras.update(device_ns=block(clock, call, count)))
         rows = [[number / float(count) for number in totals]] * count
     else:
         rows = [counted(call) for _ in range(count)]

@@ -1,7 +1,7 @@
 """Blocks of steps of a running program, plain or traced, as the driver requests.
 
-Standard library alone, and Python 3.6. Between two steps the program stands in `end`, where a block is reported, the
-next request is awaited, and instruments are started or stopped, outside of all steps' clocks.
+Between two steps the program stands in `end`, where a block is reported, the next request is awaited, and instruments
+are started or stopped, outside of all steps' clocks.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ class Enough(BaseException):
     """Signal that ends the program when the driver has all it needs."""
 
 
-class Blocks(object):
+class Blocks:
     """Executor of the driver's requests between the steps of a program."""
 
     def __init__(self, channel, requests, stop):
@@ -189,7 +189,7 @@ def keep(variables):
     except (AttributeError, OSError):
         return False
     values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
-    accepted = all([mallopt(code, value if value <= LARGEST else -1) for code, value in values])
+    accepted = all(mallopt(code, value if value <= LARGEST else -1) for code, value in values)
     return accepted and reserve(min(MOST, peak() // 2))
 
 

@@ -1,7 +1,6 @@
 """Boundaries of a PyTorch program's steps: an optimizer's step, or what the user names.
 
-Standard library and torch alone, in the style of Python 3.6. `blocks.begin()` and `blocks.end()` are called there, and
-`ready(how)` once, when enough steps have warmed up.
+`blocks.begin()` and `blocks.end()` are called there, and `ready(how)` once, when enough steps have warmed up.
 """
 
 import functools
@@ -28,7 +27,7 @@ def untraced(function):
     return function
 
 
-class Boundary(object):
+class Boundary:
     """Beginnings and ends of steps; the first way (`how`) to end WARM steps is the only one afterwards.
 
     `ready(how)` reports to the driver and waits for the first block.
@@ -60,7 +59,7 @@ class Boundary(object):
         try:
             self._end(how)
         except Exception as error:
-            self.blocks.give_up("unseen", "%s: %s" % (type(error).__name__, " ".join(str(error).split())))
+            self.blocks.give_up("unseen", "{}: {}".format(type(error).__name__, " ".join(str(error).split())))
 
     def _end(self, how):
         if self.is_ready:
@@ -73,7 +72,7 @@ class Boundary(object):
             self._ready(how)
 
 
-class Optimizers(object):
+class Optimizers:
     """Hooks that end a step with an optimizer's step; of several, with the one that steps least often."""
 
     def __init__(self, torch, boundary):
@@ -113,7 +112,7 @@ class Optimizers(object):
         elif self.objects[self.chosen]() is None:  # a new one for each epoch, or fold
             self.chosen, self.objects[id(optimizer)] = id(optimizer), weakref.ref(optimizer)
         if self.chosen == id(optimizer) and self.ends:
-            self.how = self.how or "%s.step()" % self.name(optimizer)
+            self.how = self.how or f"{self.name(optimizer)}.step()"
             self.boundary.end(self.how)
             self.boundary.begin(self.how)
 
@@ -150,10 +149,10 @@ class Optimizers(object):
     def _all(self):
         """Return the ids of all optimizers that exist."""
         kind = self.torch.optim.Optimizer
-        return set(id(x) for x in gc.get_objects() if issubclass(type(x), kind))
+        return {id(x) for x in gc.get_objects() if issubclass(type(x), kind)}
 
 
-class Forward(object):
+class Forward:
     """Hooks for a program without an optimizer: a step runs between two ends of the root module's call.
 
     `alone()` returns whether nothing else has ended a step by now.
@@ -198,8 +197,8 @@ class Forward(object):
 
     def _step(self, path):
         if not self.paths.compiling() and self.alone():
-            self.boundary.end("call of %s" % path)
-            self.boundary.begin("call of %s" % path)
+            self.boundary.end(f"call of {path}")
+            self.boundary.begin(f"call of {path}")
 
 
 def wrapped(function, boundary, name):
@@ -211,11 +210,11 @@ def wrapped(function, boundary, name):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        boundary.begin("call of %s" % name)
+        boundary.begin(f"call of {name}")
         try:
             return function(*args, **kwargs)
         finally:
-            boundary.end("call of %s" % name)
+            boundary.end(f"call of {name}")
 
     return call
 
@@ -223,10 +222,10 @@ def wrapped(function, boundary, name):
 def _awaited(function, boundary, name):
     @functools.wraps(function)
     async def call(*args, **kwargs):
-        boundary.begin("call of %s" % name)
+        boundary.begin(f"call of {name}")
         try:
             return await function(*args, **kwargs)
         finally:
-            boundary.end("call of %s" % name)
+            boundary.end(f"call of {name}")
 
     return call

@@ -1,7 +1,7 @@
 """Clocks of devices that execute steps asynchronously; nobody waits before the last step of a block.
 
-In the style of Python 3.6. `begin` waits for earlier work; `mark` follows each step; `end` waits and returns the
-nanoseconds of each step between marks by the device, or None where the device has no clock that can be read so.
+`begin` waits for earlier work; `mark` follows each step; `end` waits and returns the nanoseconds of each step between
+marks by the device, or None where the device has no clock that can be read so.
 """
 
 import gzip
@@ -16,7 +16,7 @@ STREAM = 7  # the only one of a stand-in
 NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kinds that no CUDA kernel is named after
 
 
-class Events(object):
+class Events:
     """CUDA events through PyTorch, in the stream of its steps."""
 
     def __init__(self, torch):
@@ -41,7 +41,7 @@ class Events(object):
         return self.torch.cuda.max_memory_allocated()
 
 
-class Marks(object):
+class Marks:
     """Marks in the stream of one of the suite's devices."""
 
     def __init__(self, device):
@@ -66,7 +66,7 @@ class Marks(object):
         return self.most
 
 
-class Waits(object):
+class Waits:
     """A device without a readable clock: `wait` returns when all work is done."""
 
     def __init__(self, wait, peak):
@@ -82,7 +82,7 @@ class Waits(object):
         self.wait()
 
 
-class Played(object):
+class Played:
     """A stand-in for a device, on this processor, for tests."""
 
     def begin(self):

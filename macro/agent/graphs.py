@@ -1,7 +1,4 @@
-"""Rows of networks' graphs beyond those of chains, and builders of kinds that have their own file.
-
-Standard library alone, and Python 3.6.
-"""
+"""Rows of networks' graphs beyond those of chains, and builders of kinds that have their own file."""
 
 import glob
 import importlib
@@ -18,18 +15,18 @@ WORK_KINDS = {
 
 def work_kinds(layers):
     """Return {layer: kind of work} of the layers all of whose work is of one kind."""
-    return dict((spec["name"], WORK_KINDS[spec["kind"]]) for spec in layers if spec["kind"] in WORK_KINDS)
+    return {spec["name"]: WORK_KINDS[spec["kind"]] for spec in layers if spec["kind"] in WORK_KINDS}
 
 
 def forks(layers):
     """Return the layers whose output several layers take, so that their gradients are added."""
     taken = [name for spec in layers for name in spec["after"]]
-    return set(name for name in taken if taken.count(name) > 1 and name != "input")
+    return {name for name in taken if taken.count(name) > 1 and name != "input"}
 
 
 def joined(spec, layers):
     """Return the row of the gradient sum behind a layer's gradient; None without one, or with several."""
-    rows = ["%s gradient sum" % name for name in sorted(set(spec["after"]) & forks(layers))]
+    rows = [f"{name} gradient sum" for name in sorted(set(spec["after"]) & forks(layers))]
     return rows[0] if len(rows) == 1 else None
 
 

@@ -1,22 +1,28 @@
 """Rows that the instructions of an XLA program serve, from its text, by the names of their scopes.
 
-Standard library alone, and Python 3.6. A fusion serves the rows of all its instructions, except those that are as good
-as free there. A copy of a parameter, which XLA inserts where it may not overwrite it yet, is `parameter copy`.
+A fusion serves the rows of all its instructions, except those that are as good as free there. A copy of a parameter,
+which XLA inserts where it may not overwrite it yet, is `parameter copy`.
 """
 
 import re
 
-FREE = set("parameter constant broadcast reshape bitcast bitcast-convert get-tuple-element tuple iota copy".split())
+FREE = {
+    *("parameter", "constant", "broadcast", "reshape", "bitcast", "bitcast-convert"),
+    *("get-tuple-element", "tuple", "iota", "copy"),
+}
 PRODUCTS = ("dot", "convolution")
 # Endings of op_name of library calls, in JAX and TensorFlow.
 LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D")
 LIBRARY += ("Conv2DBackpropInput", "Conv2DBackpropFilter")
-MOVES = set("convolution dot custom-call pad reverse transpose slice dynamic-slice gather concatenate".split())
+MOVES = {
+    *("convolution", "dot", "custom-call", "pad", "reverse", "transpose", "slice", "dynamic-slice"),
+    *("gather", "concatenate"),
+}
 WORK = (" forward", " dgrad", " wgrad", " gradient")  # endings of rows of a layer's main work
 LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
 
-class Instruction(object):
+class Instruction:
     def __init__(self, name, shape, opcode, rest):
         inside = rest[: rest.find(")")]
         self.name, self.opcode = name, opcode
@@ -24,7 +30,7 @@ class Instruction(object):
         self.operands = re.findall(r"%([\w.-]+)", inside)
         self.op_name = _first_group(r'op_name="([^"]*)"', rest)
         self.calls = _first_group(r"\bcalls=%?([\w.-]+)", rest) if opcode == "fusion" else ""
-        self.contracts = [_first_group(r"\b%s_contracting_dims={([\d,]*)}" % side, rest) for side in ("lhs", "rhs")]
+        self.contracts = [_first_group(rf"\b{side}_contracting_dims={{([\d,]*)}}", rest) for side in ("lhs", "rhs")]
         self.summed = 0  # the length that a product sums over
 
 
@@ -71,7 +77,7 @@ def rows(text, row, work_kinds=None):
         users, opcodes = {}, {}
         for instruction in part.values():
             inner = [x for x in parts.get(instruction.calls, {}).values() if x.opcode not in FREE] or [instruction]
-            served = sorted(set(row(x) for x in inner) - set([None]))
+            served = sorted({row(x) for x in inner} - {None})
             if instruction.opcode == "copy" and instruction.operands and instruction.operands[0] in part:
                 source = part[instruction.operands[0]]
                 if source.layout != instruction.layout:
@@ -96,11 +102,11 @@ def products(text):
     """Return the names of instructions that multiply: products, convolutions, fusions of them, libraries."""
     parts = computations(text)
     every = (instruction for part in parts.values() for instruction in part.values())
-    return set(
+    return {
         instruction.name
         for instruction in every
-        if any(_multiplies(x) for x in [instruction] + list(parts.get(instruction.calls, {}).values()))
-    )
+        if any(_multiplies(x) for x in [instruction, *list(parts.get(instruction.calls, {}).values())])
+    }
 
 
 def _multiplies(instruction):
@@ -125,15 +131,15 @@ def column(served, opcodes, work_kinds=None):
     """Return the kind of work; None where only symbols can show it."""
     if not served:
         return None
-    kinds = set(
+    kinds = {
         (work_kinds or {}).get(x.rpartition(" ")[0], "") for x in served if x.endswith(WORK) and "activation" not in x
-    )
-    beside = kinds == set(["convolution"]) and not set(opcodes) & MOVES  # its bias, or another sum with it
-    if len(kinds) == 1 and kinds != set([""]) and opcodes != ["copy"] and not beside:
+    }
+    beside = kinds == {"convolution"} and not set(opcodes) & MOVES  # its bias, or another sum with it
+    if len(kinds) == 1 and kinds != {""} and opcodes != ["copy"] and not beside:
         return kinds.pop()
     if "convolution" in opcodes:
         return "convolution"
-    if set(opcodes) & set(("dot", "custom-call")):
+    if set(opcodes) & {"dot", "custom-call"}:
         return "gemm"  # what surrounds the product keeps the kind of its symbols
     if opcodes == ["copy"]:
         return "copy"
@@ -143,7 +149,7 @@ def column(served, opcodes, work_kinds=None):
         return "clear"
     if served == ["loss"]:
         return "softmax"
-    if set(opcodes) & set(("reduce", "reduce-window")):
+    if set(opcodes) & {"reduce", "reduce-window"}:
         return "reduction"
     return "update" if all(x.endswith(" update") for x in served) else "element-wise"
 

@@ -1,7 +1,7 @@
 """Layers in JAX, images N×H×W×C and filters H×W×C×K, as JAX's libraries of layers have them.
 
-In the style of Python 3.6. A builder returns a function of the layer's parameters, its state and the preceding layers'
-outputs, which returns the output and the new state.
+A builder returns a function of the layer's parameters, its state and the preceding layers' outputs, which returns the
+output and the new state.
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 import layouts  # beside this file
 
 
-class Kinds(object):
+class Kinds:
     """A builder for each of KINDS, by its name."""
 
     def __init__(self, jax, layers):
@@ -62,7 +62,7 @@ class Kinds(object):
                 count = x.size // x.shape[-1]
                 unbiased = variance * (count / max(1.0, count - 1.0))
                 kept = {"mean": mean, "variance": unbiased}
-                state = dict((name, running + share * (kept[name] - running)) for name, running in state.items())
+                state = {name: running + share * (kept[name] - running) for name, running in state.items()}
             y = (x - mean) * self.lax.rsqrt(variance + epsilon)
             return (y * p["scale"] + p["shift"] if spec["affine"] else y), state
 
@@ -132,7 +132,7 @@ LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each s
 def keys(jax, layers):
     """Return the initial random keys of layers that draw their masks, by name: a part of the state."""
     drawing = [spec["name"] for spec in layers if spec["kind"] == "dropout" and spec.get("mask") is None]
-    return dict((name + ".key", jax.random.key(i)) for i, name in enumerate(drawing))
+    return {name + ".key": jax.random.key(i) for i, name in enumerate(drawing)}
 
 
 def network(jax, layers):
@@ -145,12 +145,12 @@ def network(jax, layers):
         values, kept = {"input": x}, {}
         for spec, call in calls:
             name = spec["name"]
-            parameters = dict((x, p["%s.%s" % (name, x)]) for x in spec["parameters"])
+            parameters = {x: p[f"{name}.{x}"] for x in spec["parameters"]}
             kept_names = list(spec["state"]) + ["key"] * (name + ".key" in state)
-            before = dict((x, state["%s.%s" % (name, x)]) for x in kept_names)
+            before = {x: state[f"{name}.{x}"] for x in kept_names}
             with jax.named_scope(name):
                 y, after = call(parameters, before, *[values[x] for x in spec["after"]])
-            kept.update(("%s.%s" % (name, x), array) for x, array in after.items())
+            kept.update((f"{name}.{x}", array) for x, array in after.items())
             if spec["activation"] != "none":
                 with jax.named_scope(name + " activation"):
                     y = activations[spec["activation"]](y)
@@ -199,19 +199,19 @@ OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adagrad": _adagrad, "rmsprop"
 def begin(jnp, plan, p):
     """Return the state before the first step; empty for SGD without momentum."""
     names = {"sgd": ["v"] if plan["momentum"] else [], "adam": ["m", "v"]}.get(plan["optimizer"], ["v"])
-    state = dict((x, dict((name, jnp.zeros_like(w)) for name, w in p.items())) for x in names)
+    state = {x: {name: jnp.zeros_like(w) for name, w in p.items()} for x in names}
     return dict(state, taken=jnp.zeros((), jnp.float32)) if plan["optimizer"] == "adam" else state
 
 
 def moved(jax, plan, p, grads, state):
     """Return weights and state after a step; each weight's update is in its layer's scope."""
     rule, arrays = OPTIMIZERS[plan["optimizer"]], [x for x in state if x != "taken"]
-    after, kept = {}, dict((x, {}) for x in arrays)
+    after, kept = {}, {x: {} for x in arrays}
     if "taken" in state:
         kept["taken"] = state["taken"] + 1
     for name in p:
         with jax.named_scope(name.rpartition(".")[0] + " update"):
-            weight_state = dict((x, state[x][name]) for x in arrays)
+            weight_state = {x: state[x][name] for x in arrays}
             after[name], weight_state = rule(jax.numpy, plan, p[name], grads[name], weight_state, kept.get("taken"))
         for x, array in weight_state.items():
             kept[x][name] = array

@@ -1,10 +1,10 @@
 """Spans of a JAX program by its profiler, with rows by the scopes in its compiled programs; traces of a GPU's steps.
 
-Standard library and jax alone, in the style of Python 3.6. A layer's scope bears its name; its activation has its own
-scope, `fc1 activation`, or lies `inside` the layer's, as in Keras. Updates have scopes `fc1 update`, or `fc1.update`
-under Keras. In an xplane file a GPU's plane has a line for each stream, with kernels, copies and clears; the host's
-lines have the calls of the driver that launched them, by correlation. XLA runs no command buffers (CUDA graphs) while
-it is profiled. On a processor that stands in for a GPU the operations of its programs are its kernels.
+A layer's scope bears its name; its activation has its own scope, `fc1 activation`, or lies `inside` the layer's, as in
+Keras. Updates have scopes `fc1 update`, or `fc1.update` under Keras. In an xplane file a GPU's plane has a line for
+each stream, with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by
+correlation. XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for a GPU the
+operations of its programs are its kernels.
 """
 
 import gzip
@@ -35,7 +35,7 @@ def starter(jax):
 def spans(jax, run, programs, layers, batch, inside=False):
     """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
     traced, moment = xplane.record(starter(jax), jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run)
-    ran = set(stats.get("hlo_module") for _, events in traced for _, _, _, stats in events)
+    ran = {stats.get("hlo_module") for _, events in traced for _, _, _, stats in events}
     by_module, products = {}, set()
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
@@ -85,12 +85,12 @@ def row(instruction, layers, batch, inside=False):
                 if last == "add_any":
                     return graphs.joined(layer, layers)
                 if layer["kind"] not in graphs.PRODUCTS:
-                    return "%s %s" % (scope, "gradient" if backward else "forward")
+                    return "{} {}".format(scope, "gradient" if backward else "forward")
                 if backward and instruction.opcode in ("dot", "convolution"):
                     role = hlo.product(layer, instruction, batch)
                 else:
                     role = _role(last, instruction.opcode, backward, derives, activates)
-                return role and "%s %s" % (scope, role)
+                return role and f"{scope} {role}"
     return None
 
 

@@ -1,7 +1,6 @@
 """Layers in Keras, images N×H×W×C and filters H×W×C×K.
 
-In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the Keras layer that has
-the variables, or None.
+A builder returns a function of the preceding layers' outputs, and the Keras layer that has the variables, or None.
 """
 
 import layouts  # beside this file
@@ -17,7 +16,7 @@ VARIABLES = {
 INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
-class Kinds(object):
+class Kinds:
     """A builder for each of KINDS, by its name."""
 
     def __init__(self, keras, layers):
@@ -42,7 +41,7 @@ class Kinds(object):
         if spec["stride"] > 1 and spec["dilation"] > 1:
             raise NotImplementedError("there is no convolution with a stride and a dilation here")
         reach = spec["dilation"] * (spec["kernel"] - 1)
-        same = spec["stride"] == 1 and reach % 2 == 0 and set((top, left, bottom, right)) == {reach // 2}
+        same = spec["stride"] == 1 and reach % 2 == 0 and {top, left, bottom, right} == {reach // 2}
         layer = self.library.Conv2D(
             spec["filters"],
             spec["kernel"],
@@ -70,7 +69,7 @@ class Kinds(object):
         layer = kind(spec["window"], spec["stride"], name=name)
         if not any(map(any, around)):
             return layer, None
-        pads, low = [(0, 0)] + list(around) + [(0, 0)], -3.4e38 if largest else 0.0
+        pads, low = [(0, 0), *list(around), (0, 0)], -3.4e38 if largest else 0.0
         pad = self._called(lambda x: self.keras.ops.pad(x, pads, constant_values=low), name + ">pad")
         if largest:
             return (lambda x: layer(pad(x))), None
@@ -163,5 +162,5 @@ def network(keras, plan, batch):
             y = keras.layers.Activation(spec["activation"], name=kinds.called(spec) + ">activation")(y)
         values[spec["name"]] = y
         for name in list(spec["parameters"]) + list(spec["state"]):
-            variables["%s.%s" % (spec["name"], name)] = getattr(holder, VARIABLES[name])
+            variables["{}.{}".format(spec["name"], name)] = getattr(holder, VARIABLES[name])
     return keras.Model(x, values[layers[-1]["name"]]), variables

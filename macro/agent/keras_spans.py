@@ -1,7 +1,6 @@
 """Spans and recorded calls of a Keras program, by those of its back end.
 
-Standard library and the back end alone, in the style of Python 3.6. Where kernels are compiled nothing is recorded: a
-step is a single call.
+Where kernels are compiled nothing is recorded: a step is a single call.
 """
 
 
@@ -54,8 +53,8 @@ def _jax(model, run):
         [v.value for v in variables] for variables in (keras.optimizer.variables, keras.metrics_variables)
     )
     programs = (
-        (backend.call_forward, backend.state() + (x,)),
-        (backend.call_gradient, backend.state() + (x, labels)),
+        (backend.call_forward, (*backend.state(), x)),
+        (backend.call_gradient, (*backend.state(), x, labels)),
         (jax.jit(keras.train_step, donate_argnums=0), (state, (x, labels, None))),  # as Keras compiles it
     )
     return jax_trace.spans(jax, run, programs, model.network["layers"], len(labels), inside=True)

@@ -1,7 +1,6 @@
 """Knock-outs for a block of steps: one parameter frozen or one module skipped, to save its row's time.
 
-Standard library alone, in the style of Python 3.6. The change is undone behind the block; only a few steps of training
-went otherwise.
+The change is undone behind the block; only a few steps of training went otherwise.
 """
 
 
@@ -9,20 +8,20 @@ class Refused(Exception):
     """Refusal to leave something out; the text is the reason."""
 
 
-class KnockOut(object):
+class KnockOut:
     """A module or parameter to leave out; `path`: its name as in rows; `known`: {id: (path, module)}."""
 
     def __init__(self, torch, known, path):
         """Find what `path` names. Raises Refused."""
         self.torch, self.path, self.undone = torch, path, None
-        by_path = dict((place, module) for place, module in known.values())
+        by_path = dict(known.values())
         holder, _, name = path.rpartition(".")
         self.module, self.parameter = by_path.get(path), None
         if self.module is None and holder in by_path:
             self.parameter = dict(by_path[holder].named_parameters(recurse=False)).get(name)
         if self.module is None and self.parameter is None:
             near = ", ".join(sorted(by_path)[:6])
-            raise Refused("no module and no parameter is called so; modules are %s …" % near)
+            raise Refused(f"no module and no parameter is called so; modules are {near} …")
 
     @property
     def what(self):

@@ -1,7 +1,6 @@
 """Verbose output of MKL and oneDNN, taken out of a PyTorch program's standard output.
 
-Standard library and torch alone, in the style of Python 3.6. While they print, standard output goes into a file; the
-program's lines are written to their destination afterwards.
+While they print, standard output goes into a file; the program's lines are written to their destination afterwards.
 """
 
 import ctypes
@@ -16,7 +15,7 @@ LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # behin
 ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program requests verbose output itself
 
 
-class Talk(object):
+class Talk:
     """Verbose mode of the libraries in which it can be switched at run time.
 
     Nothing is captured without such a library, or where the program requests verbose output itself."""

@@ -1,7 +1,7 @@
 """Steps that are calls of a function of the user: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
 
-Standard library alone, and Python 3.6. A function of the script is wrapped where it is defined, so that all callers get
-the wrapper; a function of another module once that was imported.
+A function of the script is wrapped where it is defined, so that all callers get the wrapper; a function of another
+module once that was imported.
 """
 
 import ast
@@ -18,7 +18,7 @@ class NoSuchStep(BaseException):
     """Error for a function that does not exist."""
 
 
-class Named(object):
+class Named:
     """A function that is a step; `step`: its name, or None; `module`: None if that is the script."""
 
     def __init__(self, step, script, bound):
@@ -34,7 +34,7 @@ class Named(object):
         if self.in_script and self.function:
             setattr(builtins, WRAP, lambda call: boundary.wrapped(call, self.boundary, self.function))
             if not _decorate(tree.body, self.function.split(".")):
-                self._missing("%s defines" % os.path.basename(self.script))
+                self._missing(f"{os.path.basename(self.script)} defines")
         return compile(tree, self.script, "exec", dont_inherit=True)
 
     def wrap(self, module):
@@ -45,11 +45,11 @@ class Named(object):
                 holder = getattr(holder, part)
             function = vars(holder).get(parts[-1]) or getattr(holder, parts[-1])
         except AttributeError:
-            self._missing("%s has" % self.module)
+            self._missing(f"{self.module} has")
         setattr(holder, parts[-1], boundary.wrapped(function, self.boundary, self.function))
 
     def _missing(self, who):
-        raise NoSuchStep("--step %s: %s no %s" % (self.step, who, self.function))
+        raise NoSuchStep(f"--step {self.step}: {who} no {self.function}")
 
 
 def _decorate(body, parts):
@@ -62,7 +62,7 @@ def _decorate(body, parts):
             name = ast.Name(id=WRAP, ctx=ast.Load(), lineno=node.lineno, col_offset=0)
             node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(name, node)))
             decorated = True
-        elif not isinstance(node, FUNCTIONS + (ast.ClassDef,)):
+        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             for field in ("body", "orelse", "handlers", "finalbody"):
                 decorated |= _decorate(getattr(node, field, ()), parts)
     return decorated

@@ -1,6 +1,6 @@
 """Names of a user's objects: a module's path, an optimizer's variable.
 
-Standard library alone, and Python 3.6; pure. Of an object only the others that it holds are read.
+Of an object only the others that it holds are read.
 """
 
 import os
@@ -51,9 +51,9 @@ def _below(value, wanted, holds):
 
 def _item(value, wanted):
     if type(value) in (list, tuple):
-        return next(("[%d]" % i for i, item in enumerate(value[:64]) if item is wanted), "")
+        return next((f"[{i}]" for i, item in enumerate(value[:64]) if item is wanted), "")
     if type(value) is dict:
-        return next(("[%r]" % key for key, item in list(value.items())[:64] if item is wanted), "")
+        return next((f"[{key!r}]" for key, item in list(value.items())[:64] if item is wanted), "")
     return ""
 
 
@@ -69,10 +69,10 @@ def inside(value, wanted, holds=None):
     for name, held in attributes:
         item = _item(held, wanted)
         if item:
-            return ".%s%s" % (name, item)
+            return f".{name}{item}"
         path = holds(held).get(id(wanted)) if holds else None
         if path:
-            return ".%s.%s" % (name, path)
+            return f".{name}.{path}"
     return ""
 
 
@@ -87,4 +87,4 @@ def library_folders():
 
     paths = sysconfig.get_paths()
     here = os.path.dirname(os.path.abspath(__file__))
-    return tuple(set(paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)) | {here, "<"})
+    return tuple({paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)} | {here, "<"})

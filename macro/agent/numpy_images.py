@@ -1,7 +1,4 @@
-"""Layers of images in NumPy: convolution, pooling, normalizations.
-
-In the style of Python 3.6.
-"""
+"""Layers of images in NumPy: convolution, pooling, normalizations."""
 
 import graphs  # beside this file
 import layouts
@@ -13,7 +10,7 @@ CONVOLUTION = "convolution"  # unfolding, products and folding are its parts
 CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
 
 
-class Windows(object):
+class Windows:
     """Places of a square window on padded images, and the elements under each."""
 
     def __init__(self, size, window, stride, pads, dilation, places):
@@ -48,7 +45,7 @@ class Conv(Layer):
     """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
 
     def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         (self.c, h, w), (self.k, oh, ow) = spec["in"][0], spec["out"]
         self.windows = Windows((h, w), spec["kernel"], spec["stride"], layouts.pads(spec), spec["dilation"], (oh, ow))
         self.groups, self.taps = spec["groups"], spec["kernel"] ** 2
@@ -101,7 +98,7 @@ class Conv(Layer):
     def _weights(self, dy, columns):
         """Add the weights' gradient of a chunk of images."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
-        by_image = np.empty((len(dy),) + total.shape, np.float32)
+        by_image = np.empty((len(dy), *total.shape), np.float32)
         self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
         self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
@@ -116,12 +113,12 @@ class Conv(Layer):
 
 class Pool(Layer):
     def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         size, is_global = spec["in"][0][1:], spec["window"] == 0
         window, stride = (max(size), max(size)) if is_global else (spec["window"], spec["stride"])
         self.windows = Windows(size, window, stride, layouts.pads(spec), 1, spec["out"][1:])
         self.counts = np.zeros(spec["out"][1:], np.float32)
-        for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1) + tuple(size), np.float32))):
+        for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1, *tuple(size)), np.float32))):
             self.counts += view[0, 0]
 
     def forward(self, inputs):
@@ -168,7 +165,7 @@ class Pool(Layer):
 
 class Norm(Layer):
     def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         self.channels = spec["in"][0][0]
         self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
         self.state = {self.name + ".mean": self.mean, self.name + ".variance": self.variance}

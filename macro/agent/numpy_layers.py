@@ -1,6 +1,6 @@
 """Layers in NumPy, called by its adapter layer by layer.
 
-In the style of Python 3.6. Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
+Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ def host(array):
     return array.copy()
 
 
-class Products(object):
+class Products:
     """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
 
     order = None
@@ -46,7 +46,7 @@ class Products(object):
             call(np.ascontiguousarray(a[..., order]), np.ascontiguousarray(b[..., order, :]), out=out)
 
 
-class Layer(object):
+class Layer:
     """A layer: `forward` returns z, before the activation; `backward` the inputs' gradients from z's."""
 
     def __init__(self, model, spec):
@@ -60,16 +60,16 @@ class Layer(object):
         self.state = {}
 
     def shape(self, of):
-        return tuple([self.batch] + list(of))
+        return (self.batch, *list(of))
 
     def row(self, role):
-        return ["%s %s" % (self.name, role)]
+        return [f"{self.name} {role}"]
 
     def weight(self, name):
-        return self.model.weights["%s.%s" % (self.name, name)]
+        return self.model.weights[f"{self.name}.{name}"]
 
     def grad(self, name):
-        return self.model.grads["%s.%s" % (self.name, name)]
+        return self.model.grads[f"{self.name}.{name}"]
 
     def activate(self, z):
         pass_ = partial(self.do, self.row("activation"), "element-wise")
@@ -123,7 +123,7 @@ class Add(Layer):
 
 class Concat(Layer):
     def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         ends = accumulate(shape[0] for shape in spec["in"])
         self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, spec["in"])]
 
@@ -155,7 +155,7 @@ class Dropout(Layer):
     """Dropout: z = x * mask, given or drawn in each step."""
 
     def __init__(self, model, spec):
-        Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         given, self.drawn = spec.get("mask"), None
         if given is not None:
             self.mask = copied(given)

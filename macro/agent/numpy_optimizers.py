@@ -1,7 +1,7 @@
 """Optimizers in NumPy: PyTorch's formulas in single passes over arrays that are kept.
 
 A gradient's array is overwritten. With `elsewhere` epsilon is added where other libraries add it, for the bound of
-equal work. In the style of Python 3.6.
+equal work.
 """
 
 import numpy as np
@@ -9,10 +9,10 @@ import numpy_layers
 
 
 def _nothing(weights):
-    return dict((name, np.zeros_like(w)) for name, w in weights.items())
+    return {name: np.zeros_like(w) for name, w in weights.items()}
 
 
-class Sgd(object):
+class Sgd:
     """Update w - rate*v, with v = momentum*v + g; without momentum w - rate*g; passes go through `do`."""
 
     def __init__(self, plan, weights):
@@ -40,7 +40,7 @@ class Nesterov(Sgd):
     """Update w - rate*(g + momentum*v), with the new v."""
 
     def __init__(self, plan, weights):
-        Sgd.__init__(self, plan, weights)
+        super().__init__(plan, weights)
         self.beside = Beside(weights)
 
     def move(self, do, name, w, g):
@@ -52,7 +52,7 @@ class Nesterov(Sgd):
         do(np.subtract, w, g, out=w)
 
 
-class Adagrad(object):
+class Adagrad:
     """Update w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
 
     def __init__(self, plan, weights):
@@ -88,7 +88,7 @@ class Rmsprop(Adagrad):
     """Update as Adagrad's with v = rho*v + (1 - rho)*g*g."""
 
     def __init__(self, plan, weights):
-        Adagrad.__init__(self, plan, weights)
+        super().__init__(plan, weights)
         self.rho, self.rest = np.float32(plan["rho"]), np.float32(1 - plan["rho"])
 
     def square(self, do, name, g, squares):
@@ -106,7 +106,7 @@ class Adam(Rmsprop):
     """
 
     def __init__(self, plan, weights):
-        Rmsprop.__init__(self, plan, weights)
+        super().__init__(plan, weights)
         self.plan, self.taken, self.m = plan, 0, _nothing(weights)
         self.momentum, self.gain = np.float32(plan["momentum"]), np.float32(1 - plan["momentum"])
 
@@ -133,7 +133,7 @@ class Adam(Rmsprop):
         do(np.add, root, self.added, out=root)
 
 
-class Beside(object):
+class Beside:
     """Scratch array as large as the largest weight."""
 
     def __init__(self, weights):

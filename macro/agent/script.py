@@ -2,9 +2,10 @@
 
     python script.py JOB READ WRITE PARENT
 
-Standard library alone, and Python 3.6. JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`,
-or nothing: an optimizer's), `stop` (raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ.
-Instruments are set up when the script has imported torch, so that the script's settings of the environment come first.
+JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`, or nothing: an optimizer's), `stop`
+(raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ. Instruments are set up when the
+script has imported torch, so that the script's settings of the environment come first.
+What is imported here is of the standard library and Python 3.9: it runs with any PyTorch of the user's.
 """
 
 import builtins
@@ -42,7 +43,7 @@ PATIENCE = 10.0  # seconds without an optimizer's step before modules' calls are
 LOOK = 0.5  # seconds between two checks
 
 
-class After(object):
+class After:
     """Import hook that calls a function once a module was imported by the script."""
 
     def __init__(self, wanted):
@@ -64,7 +65,7 @@ class After(object):
         return spec
 
 
-class Watching(object):
+class Watching:
     """Instruments around a script."""
 
     def __init__(self, job, channel, requests):
@@ -196,7 +197,7 @@ def ended(watching, job, channel):
         return "usage", str(error), 2
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return "ended", "" if not code else "it exits with %s" % (stop.code,), code
+        return "ended", "" if not code else f"it exits with {stop.code}", code
     except BaseException as error:
         watching.blocks.leave()
         kind, value, trace = sys.exc_info()
@@ -215,7 +216,7 @@ def _where(error, trace, job):
         if trace.tb_frame.f_code.co_filename == job["script"]:
             line = trace.tb_lineno
         trace = trace.tb_next
-    where = "%s:%d: " % (os.path.basename(job["script"]), line) if line else ""
+    where = f"{os.path.basename(job['script'])}:{line}: " if line else ""
     return where + loop.reason(error)
 
 

@@ -1,7 +1,7 @@
 """Devices of kernels-only: this processor, or a GPU.
 
 On a GPU CuPy computes all passes that no kernel of the suite does, under NumPy's names and in the stream of those
-kernels; so far only a stand-in has run that. In the style of Python 3.6 but for imports of the suite.
+kernels; so far only a stand-in has run that.
 """
 
 import sys
@@ -32,7 +32,7 @@ def opened(job):
     try:
         device = devices.open_device(place(job))
     except SuiteError as error:
-        raise NotImplementedError(str(error))
+        raise NotImplementedError(str(error)) from None
     if place(job) != "cpu":
         on(device.cp)
     return device
@@ -73,7 +73,7 @@ def facts(device):
             return str(error)
 
     cards = device.describe()
-    libraries = dict((library.__name__.rpartition(".")[2], release(library)) for library in (cublas, cudnn, cufft))
+    libraries = {library.__name__.rpartition(".")[2]: release(library) for library in (cublas, cudnn, cufft)}
     cupy = getattr(device.cp, "__version__", None) or installed("cupy-cuda13x")
     return dict(libraries, model=cards["model"], arch=cards["isa"], driver=cards["driver"], cupy=cupy)
 

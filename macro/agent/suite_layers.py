@@ -2,8 +2,7 @@
 
 Activations and updates are the suite's kernels too. Poolings and normalizations are PyTorch's operators, as in the
 suite's tables, where PyTorch is installed; all else is NumPy's. Launches are bound to addresses: a layer's arrays stay
-in place from step to step, except gradients that PyTorch returns for a normalization. In the style of Python 3.6 but
-for imports of the suite.
+in place from step to step, except gradients that PyTorch returns for a normalization.
 """
 
 import layouts  # beside this file
@@ -22,7 +21,7 @@ from kernels.ops.optimizer.problem import RULES, Optimizer
 from macro.networks.optimizers import rule
 
 
-class Bound(object):
+class Bound:
     """Launches of a layer, prepared at the first call, bound again when an array has moved."""
 
     def __init__(self, products):
@@ -41,7 +40,7 @@ class Dense(numpy_layers.Dense):
     """A dense layer whose products are the fastest rows of the table of `micro.gemm`."""
 
     def __init__(self, model, spec):
-        numpy_layers.Dense.__init__(self, model, spec)
+        super().__init__(model, spec)
         self.bound = Bound(model.products)
         self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
 
@@ -66,7 +65,7 @@ class Conv(numpy_layers.Layer):
     """A convolution whose passes are the fastest rows of the table of `micro.conv`."""
 
     def __init__(self, model, spec):
-        numpy_layers.Layer.__init__(self, model, spec)
+        super().__init__(model, spec)
         self.bound = Bound(model.products)
 
     def problem(self, direction):
@@ -98,7 +97,7 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
-class Activated(object):
+class Activated:
     """Activations of a layer by the suite's kernels."""
 
     def __init__(self, model, spec):
@@ -123,15 +122,15 @@ def activated(builder):
     return type(builder.__name__, (Activated, builder), {})
 
 
-class Moved(object):
+class Moved:
     """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
 
     def __init__(self, plan, weights, products):
         self.rule = rule(plan["optimizer"], plan["momentum"])
         self.plan, self.bound = plan, Bound(products)
-        self.state = dict(
-            (name, [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state]) for name, w in weights.items()
-        )
+        self.state = {
+            name: [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state] for name, w in weights.items()
+        }
 
     def begin(self):
         """Start a step."""
@@ -167,7 +166,7 @@ class Pool(numpy_images.Pool):
     """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
 
     def __init__(self, model, spec):
-        numpy_images.Pool.__init__(self, model, spec)
+        super().__init__(model, spec)
         size, is_global, (top, left, bottom, right) = spec["in"][0][1:], spec["window"] == 0, layouts.pads(spec)
         self.torch = torch(model.products)
         alike = (top, left) == (bottom, right) and 2 * max(top, left) <= spec["window"]
@@ -181,7 +180,7 @@ class Pool(numpy_images.Pool):
 
     def _largest(self, x, z):
         if not self.by_torch:
-            numpy_images.Pool._largest(self, x, z)
+            super()._largest(x, z)
             return
         x, z = self._of(x, z)
         self.at = self.torch.empty(z.shape, dtype=self.torch.int64) if not hasattr(self, "at") else self.at
@@ -189,14 +188,14 @@ class Pool(numpy_images.Pool):
 
     def _average(self, x, z):
         if not self.by_torch:
-            numpy_images.Pool._average(self, x, z)
+            super()._average(x, z)
             return
         x, z = self._of(x, z)
         self.torch.ops.aten.avg_pool2d.out(x, *self.how, *self.last, out=z)
 
     def _to_largest(self, dz, dx):
         if not self.by_torch:
-            numpy_images.Pool._to_largest(self, dz, dx)
+            super()._to_largest(dz, dx)
             return
         dz, dx, x = self._of(dz, dx, self.x)
         back = self.torch.ops.aten.max_pool2d_with_indices_backward.grad_input
@@ -204,7 +203,7 @@ class Pool(numpy_images.Pool):
 
     def _to_all(self, dz, dx):
         if not self.by_torch:
-            numpy_images.Pool._to_all(self, dz, dx)
+            super()._to_all(dz, dx)
             return
         dz, dx, x = self._of(dz, dx, self.x)
         self.torch.ops.aten.avg_pool2d_backward.grad_input(dz, x, *self.how, *self.last, grad_input=dx)
@@ -214,7 +213,7 @@ class Norm(numpy_images.Norm):
     """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
 
     def __init__(self, model, spec):
-        numpy_images.Norm.__init__(self, model, spec)
+        super().__init__(model, spec)
         self.torch = torch(model.products)
         self.saved = np.zeros((2, self.channels), np.float32)
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
@@ -230,7 +229,7 @@ class Norm(numpy_images.Norm):
 
     def _forward(self, x, z):
         if self.torch is None:
-            numpy_images.Norm._forward(self, x, z)
+            super()._forward(x, z)
             return
         trains, epsilon = not self.spec["frozen"], self.spec["epsilon"]
         self.x, out = self.torch.from_numpy(x), self.torch.from_numpy(z)
@@ -242,13 +241,13 @@ class Norm(numpy_images.Norm):
 
     def backward(self, dz):
         if self.torch is None:
-            return numpy_images.Norm.backward(self, dz)
+            return super().backward(dz)
         return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
 
     def _gradients(self, dz):
         """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
         affine, asked = self.spec["affine"], self.dx[0] is not None
-        how = [self.torch.from_numpy(dz), self.x, self._moved()[0]] + self._kept()
+        how = [self.torch.from_numpy(dz), self.x, self._moved()[0], *self._kept()]
         how += [*map(self.torch.from_numpy, self.saved), not self.spec["frozen"], self.spec["epsilon"]]
         dx, *moved = self.torch.ops.aten.native_batch_norm_backward(*how, [asked, affine, affine])
         for name, gradient in zip(("scale", "shift"), moved if affine else ()):
@@ -257,4 +256,4 @@ class Norm(numpy_images.Norm):
 
 
 BUILDERS = {"dense": Dense, "conv": Conv, "pool": Pool, "norm": Norm}
-KINDS = dict((kind, activated(builder)) for kind, builder in dict(numpy_images.KINDS, **BUILDERS).items())
+KINDS = {kind: activated(builder) for kind, builder in dict(numpy_images.KINDS, **BUILDERS).items()}

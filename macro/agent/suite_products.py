@@ -1,7 +1,4 @@
-"""Choice of the suite's fastest kernel for each product and convolution, tried once and stored.
-
-In the style of Python 3.6 but for imports of the suite.
-"""
+"""Choice of the suite's fastest kernel for each product and convolution, tried once and stored."""
 
 import contextlib
 import hashlib
@@ -70,7 +67,7 @@ AMONG = []  # [digest of circumstances], taken before a library sets variables i
 
 def _circumstances(job):
     """Return a digest of what makes one variant faster than another, the code of all of them included."""
-    steered = dict((name, value) for name, value in variables(TUNING).items() if not TALKS.search(name))
+    steered = {name: value for name, value in variables(TUNING).items() if not TALKS.search(name)}
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
@@ -88,7 +85,7 @@ def _stored(name):
         return {}
 
 
-class Products(object):
+class Products:
     """Products and convolutions by the variant that was fastest for each on scratch operands of its size.
 
     Chosen once for a processor, its libraries and number of threads, in the state folder: the variant that is timed is
@@ -101,7 +98,7 @@ class Products(object):
         ON.clear()
         ON.update(suite_device.facts(self.device) if self.on_gpu else {})
         AMONG[:] = [_circumstances(job)]
-        self.kept, self.candidates = "products/%s.json" % AMONG[0], ON_A_GPU if self.on_gpu else CANDIDATES
+        self.kept, self.candidates = f"products/{AMONG[0]}.json", ON_A_GPU if self.on_gpu else CANDIDATES
         threads = 1 if self.on_gpu else job["threads"]
         self.setting = Setting(threads, device=self.device.name, data="uniform")  # squares are not negative
         USED.clear()
@@ -128,8 +125,8 @@ class Products(object):
         """Return the name of the fastest candidate. Raises NotImplementedError without one."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
-            where = "this GPU" if self.on_gpu else "%d threads here: pip install torch" % self.setting.threads
-            raise NotImplementedError("no kernel of %s runs on %s" % (problem.name, where))
+            where = "this GPU" if self.on_gpu else f"{self.setting.threads} threads here: pip install torch"
+            raise NotImplementedError(f"no kernel of {problem.name} runs on {where}")
         return min(seconds, key=lambda name: seconds[name])
 
     def _views(self, problem):
@@ -150,7 +147,7 @@ class Products(object):
             except Unavailable:
                 continue
             except Exception as error:  # CuPy's too; where the context is lost all that follow fail alike
-                FAULTS["%s, %s" % (problem.name, name)] = "%s: %s" % (type(error).__name__, error)
+                FAULTS[f"{problem.name}, {name}"] = f"{type(error).__name__}: {error}"
         return seconds
 
     def _on_cores(self, problem):
@@ -159,11 +156,11 @@ class Products(object):
         for name in self.candidates[problem.op]:
             with contextlib.suppress(SuiteError):
                 calls[name] = self._call(name, problem, views)
-        seconds = dict((name, self._seconds(call)) for name, call in calls.items() if call)
+        seconds = {name: self._seconds(call) for name, call in calls.items() if call}
         near = NEAR * min(seconds.values()) if seconds else 0.0
         for name in [name for name in seconds if seconds[name] <= near]:
             again = [self._seconds(calls[name]) for _ in range(TRIES - 1)]
-            seconds[name] = min([seconds[name]] + again)
+            seconds[name] = min([seconds[name], *again])
         return seconds
 
     def _call(self, name, problem, views):

@@ -1,13 +1,13 @@
 """Layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as in its own and Keras's layers.
 
-In the style of Python 3.6. A builder returns a function of the layer's variables, its state and the preceding layers'
-outputs; the function adds new state to `kept`, by name.
+A builder returns a function of the layer's variables, its state and the preceding layers' outputs; the function adds
+new state to `kept`, by name.
 """
 
 import layouts  # beside this file
 
 
-class Kinds(object):
+class Kinds:
     """A builder for each of KINDS, by its name."""
 
     def __init__(self, tf, layers):
@@ -131,8 +131,8 @@ def network(tf, layers, p, state, scope):
         values, kept = {"input": x}, {}
         for spec, call in calls:
             name = spec["name"]
-            parameters = dict((x, p["%s.%s" % (name, x)]) for x in spec["parameters"])
-            before = dict((x, state["%s.%s" % (name, x)]) for x in spec["state"])
+            parameters = {x: p[f"{name}.{x}"] for x in spec["parameters"]}
+            before = {x: state[f"{name}.{x}"] for x in spec["state"]}
             with scope(name):
                 y = call(parameters, before, kept, *[values[x] for x in spec["after"]])
                 if spec["activation"] != "none":
@@ -160,7 +160,7 @@ def _adam(tf, plan, variables, scope):
     return tf.compat.v1.train.AdamOptimizer(plan["rate"], plan["momentum"], plan["rho"], plan["epsilon"])
 
 
-class Adagrad(object):
+class Adagrad:
     """Adagrad by the kernel that adds epsilon to the root."""
 
     def __init__(self, tf, plan, variables, scope):
@@ -181,7 +181,7 @@ class Rmsprop(Adagrad):
     """RMSprop by a kernel that adds epsilon below the root, and keeps a velocity too."""
 
     def __init__(self, tf, plan, variables, scope):
-        Adagrad.__init__(self, tf, plan, variables, scope)
+        super().__init__(tf, plan, variables, scope)
         self.kept = [tf.Variable(tf.zeros_like(w), trainable=False) for w in variables]
 
     def move(self, i, w, g):

@@ -1,6 +1,6 @@
 """Spans of a TensorFlow program by its profiler, and their rows: in a graph and under XLA by scopes, else by order.
 
-Eagerly also by the shapes that operations allocate. Standard library and tensorflow alone, in the style of Python 3.6.
+Eagerly also by the shapes that operations allocate.
 """
 
 import re
@@ -43,7 +43,7 @@ def spans(tf, run, programs, layers, batch):
         modules.update(module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
     by_module, products = {}, set()
     for call, arguments in programs if modules else ():
-        if any("inference_%s_" % call.python_function.__name__ in name for name in modules):
+        if any(f"inference_{call.python_function.__name__}_" in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
             by_module[hlo.module(text)] = hlo.rows(
                 text, lambda instruction: row(instruction.op_name, layers), graphs.work_kinds(layers)
@@ -103,7 +103,7 @@ def rows(name, kind, layers):
     `kind` matters where a kernel does more than its name shows. A layer's variables are the weights, then the bias.
     Keras puts a model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`.
     """
-    by_name = dict((layer["name"], layer) for layer in layers)
+    by_name = {layer["name"]: layer for layer in layers}
     parts = [part if part in by_name else COUNTED.sub("", part) for part in name.split("/")]
     backward, last = parts[0] == "gradient_tape", name.split("/")[-1]
     update = re.search(r"/update_(?:_(\d+))?/", name)
@@ -138,7 +138,7 @@ def _of_layer(layer, what, last, kind, backward):
         if layer["kind"] not in graphs.PRODUCTS:
             return [scope + " gradient"]
         weights = layer["first"] or last.startswith("MatMul_1") or "BackpropFilter" in last
-        return ["%s %s" % (scope, "wgrad" if weights else "dgrad")] if re.match(PRODUCT, last) else []
+        return ["{} {}".format(scope, "wgrad" if weights else "dgrad")] if re.match(PRODUCT, last) else []
     if activates:
         fused = "Fused" in kind  # with the product and the bias before it
         return [scope + " activation"] + ([scope + " forward"] if fused else [])

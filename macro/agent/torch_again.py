@@ -1,7 +1,4 @@
-"""Replay of one operation of a PyTorch program by itself, in that process, on new tensors.
-
-Standard library and torch alone, in the style of Python 3.6.
-"""
+"""Replay of one operation of a PyTorch program by itself, in that process, on new tensors."""
 
 import itertools
 import time
@@ -24,11 +21,11 @@ def seconds(torch, call, cache):
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
     count = max(2, 1 + 2 * cache // max(1, size))
     if count > MOST:
-        raise LookupError("%d sets of its operands would lie in a cache" % MOST)
+        raise LookupError(f"{MOST} sets of its operands would lie in a cache")
     with torch.no_grad():
         warm = _timed(operation, [first])
         if warm < SHORT:
-            raise LookupError("a call takes %.2g s" % warm)
+            raise LookupError(f"a call takes {warm:.2g} s")
         return warm, _timed(operation, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
@@ -42,7 +39,7 @@ def _operand(torch, shape, stride, kind, value):
         generator = torch.Generator()  # leaves the program's random numbers unchanged
         return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
-        raise LookupError("an input of type %s is not made" % kind)
+        raise LookupError(f"an input of type {kind} is not made")
     return value
 
 
@@ -61,7 +58,7 @@ def _overload(torch, name, operands):
                 return call
             except (RuntimeError, TypeError):
                 continue
-    raise LookupError("no form of %s takes these" % name)
+    raise LookupError(f"no form of {name} takes these")
 
 
 def _bound(overload, named):
@@ -69,7 +66,7 @@ def _bound(overload, named):
     words = [(i, name) for i, name in enumerate(named) if name is not None]
 
     def call(operands):
-        return overload(*[operands[i] for i in places], **dict((name, operands[i]) for i, name in words))
+        return overload(*[operands[i] for i in places], **{name: operands[i] for i, name in words})
 
     return call
 

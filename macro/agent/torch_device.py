@@ -1,7 +1,4 @@
-"""Devices of PyTorch: this processor, a GPU, or this processor standing in for one.
-
-In the style of Python 3.6.
-"""
+"""Devices of PyTorch: this processor, a GPU, or this processor standing in for one."""
 
 import device_clocks  # beside this file
 
@@ -23,10 +20,10 @@ def check(torch, job):
     if place(job) == "cpu":
         return
     if not torch.cuda.is_available():
-        raise NotImplementedError("PyTorch %s sees no GPU" % torch.__version__)
+        raise NotImplementedError(f"PyTorch {torch.__version__} sees no GPU")
     index = torch.device(place(job)).index or 0
     if index >= torch.cuda.device_count():
-        raise NotImplementedError("PyTorch sees %d GPUs, from cuda:0 on" % torch.cuda.device_count())
+        raise NotImplementedError(f"PyTorch sees {torch.cuda.device_count()} GPUs, from cuda:0 on")
     torch.cuda.set_device(index)
 
 
@@ -50,11 +47,13 @@ def identity(torch, job):
     major, minor = torch.cuda.get_device_capability()
     tf32 = {"matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32}
     if any(tf32.values()):
-        raise RuntimeError("PyTorch rounds factors to TF32 in %s" % " and ".join(x for x in sorted(tf32) if tf32[x]))
+        raise RuntimeError(
+            "PyTorch rounds factors to TF32 in {}".format(" and ".join(x for x in sorted(tf32) if tf32[x]))
+        )
     return {
-        "blas": "cuBLAS of CUDA %s" % torch.version.cuda,
-        "dnn": "cuDNN %s" % torch.backends.cudnn.version(),
-        "dispatch": "%s, sm_%d%d" % (torch.cuda.get_device_name(), major, minor),
+        "blas": f"cuBLAS of CUDA {torch.version.cuda}",
+        "dnn": f"cuDNN {torch.backends.cudnn.version()}",
+        "dispatch": f"{torch.cuda.get_device_name()}, sm_{major}{minor}",
         "tf32": tf32,
     }
 

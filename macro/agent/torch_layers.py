@@ -1,7 +1,6 @@
 """Layers in PyTorch, as its users write them.
 
-In the style of Python 3.6. A builder returns a module, called with the preceding layers' outputs, and {parameter:
-conversion of the suite's array}.
+A builder returns a module, called with the preceding layers' outputs, and {parameter: conversion of the suite's array}.
 """
 
 from functools import partial
@@ -16,7 +15,7 @@ def dense(torch, spec):
 
 def conv(torch, spec):
     nn, channels = torch.nn, spec["in"][0][0]
-    about = dict((name, spec[name]) for name in ("stride", "groups", "dilation", "bias"))
+    about = {name: spec[name] for name in ("stride", "groups", "dilation", "bias")}
     module = nn.Conv2d(channels, spec["filters"], spec["kernel"], padding=0 if spec["pads"] else spec["pad"], **about)
     return _padded(torch, spec["pads"], module, 0.0), {"weight": same, "bias": same}
 
@@ -50,7 +49,7 @@ def norm(torch, spec):
 
 
 def lrn(torch, spec):
-    about = dict((name, spec[name]) for name in ("size", "alpha", "beta", "k"))
+    about = {name: spec[name] for name in ("size", "alpha", "beta", "k")}
     return torch.nn.LocalResponseNorm(**about), {}
 
 
@@ -67,7 +66,7 @@ def shortcut(torch, spec):
     return _called(torch, lambda x: pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, more))), {}
 
 
-KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, norm, lrn, dropout, shortcut))
+KINDS = {builder.__name__: builder for builder in (dense, conv, pool, norm, lrn, dropout, shortcut)}
 KINDS.update(
     add=lambda torch, spec: (_called(torch, lambda a, b: a + b), {}),
     concat=lambda torch, spec: (_called(torch, lambda *given: torch.cat(given, 1)), {}),
@@ -152,9 +151,9 @@ def network(torch, layers, weights):
         for name, form in arrays.items():
             parameter = dict(holder.named_parameters(recurse=False)).get(NAMES.get(spec["kind"], {}).get(name, name))
             if parameter is not None:
-                named["%s.%s" % (spec["name"], name)] = parameter, form
+                named["{}.{}".format(spec["name"], name)] = parameter, form
         for name in spec["state"]:
-            named["%s.%s" % (spec["name"], name)] = dict(holder.named_buffers())[STATE[name]], same
+            named["{}.{}".format(spec["name"], name)] = dict(holder.named_buffers())[STATE[name]], same
     with torch.no_grad():
         for name, array in weights.items():
             parameter, form = named[name]

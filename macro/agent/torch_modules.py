@@ -1,7 +1,7 @@
 """Spans of a PyTorch program's module calls, named by the module's path, those of recomputation included.
 
-Standard library and torch alone, in the style of Python 3.6. Hooks are registered only while spans are requested: any
-global hook sends every module through a slower path. They do nothing while a compiler traces the program.
+Hooks are registered only while spans are requested: any global hook sends every module through a slower path. They do
+nothing while a compiler traces the program.
 """
 
 import sys
@@ -21,7 +21,7 @@ def fast(torch, name):
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
 
 
-class Modules(object):
+class Modules:
     """Spans of module calls, named by the module's path."""
 
     def __init__(self, torch):
@@ -118,11 +118,11 @@ class Modules(object):
         if not issubclass(type(value), self.torch.nn.Module):
             return {}
         if id(value) not in self.held:
-            self.held[id(value)] = value, dict((id(child), name) for name, child in value.named_modules() if name)
+            self.held[id(value)] = value, {id(child): name for name, child in value.named_modules() if name}
         return self.held[id(value)][1]
 
 
-class Checkpoints(object):
+class Checkpoints:
     """Hooks that make what torch.utils.checkpoint recomputes in backward a span of the module that requested it.
 
     Functions that are no modules have no span, and the paths of what they call do not show the caller. Reentrant

@@ -1,9 +1,9 @@
 """Recording of the operations that a PyTorch program dispatches, for replay.
 
-Standard library and torch alone, in the style of Python 3.6. Tensors are followed by identity: a result is kept where
-later calls find it, in-place operations work on the tensor itself, and memory is freed where the program freed it, by a
-call of its own. What outlives the program, as gradients do, is freed at the start of the next replay. Replay is outside
-of autograd: inputs are detached, and gradient mode is that of the caller.
+Tensors are followed by identity: a result is kept where later calls find it, in-place operations work on the tensor
+itself, and memory is freed where the program freed it, by a call of its own. What outlives the program, as gradients
+do, is freed at the start of the next replay. Replay is outside of autograd: inputs are detached, and gradient mode is
+that of the caller.
 
 Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place.
 """
@@ -13,7 +13,7 @@ import weakref
 import torch_rows
 
 
-class Slot(object):
+class Slot:
     """A place that keeps a tensor between calls."""
 
     __slots__ = ("lasting", "storage", "value")
@@ -38,7 +38,7 @@ def _again(call, args, kwargs, results):
         if flat:
             values = call(*[x.value if type(x) is Slot else x for x in args])
         else:
-            values = call(*_filled(args), **dict((k, _filled(v)) for k, v in kwargs.items()))
+            values = call(*_filled(args), **{k: _filled(v) for k, v in kwargs.items()})
         if len(results) == 1 and type(values) not in (tuple, list):
             values = (values,)
         for slot, value in zip(results, values or ()):
@@ -56,7 +56,7 @@ def _free(slots):
     return free
 
 
-class Recording(object):
+class Recording:
     """Operations dispatched while `call` runs.
 
     `events`: as torch_rows takes them; `steps`: in order, (index of an event, call), or (None, call that frees memory).
@@ -94,7 +94,7 @@ class Recording(object):
         if name == "profiler::_record_function_exit":
             self._open.pop()
             return func(*args, **kwargs)
-        templates = self._template(list(args)), dict((k, self._template(v)) for k, v in kwargs.items())
+        templates = self._template(list(args)), {k: self._template(v) for k, v in kwargs.items()}
         returned = func(*args, **kwargs)
         self._done(func, name, args, templates, returned)
         return returned

@@ -1,10 +1,10 @@
 """Rows and kinds of work of PyTorch's operations, in a chain of dense layers.
 
-Standard library alone, and Python 3.6; pure. An event is a dict of `name`, `within` (the index of the event around it,
-or None), `sequence` (autograd's number, or -1) and `shapes` (of its tensors; [] for other inputs). Events come in the
-order in which they began, from the profiler or from a recording. Layers are recognized by the order of the forward
-products, their gradients by autograd's sequence numbers, products inside one gradient by shape and then by order,
-updates by the order of the parameters. Where several rows remain, all are given and none is guessed.
+An event is a dict of `name`, `within` (the index of the event around it, or None), `sequence` (autograd's number, or
+-1) and `shapes` (of its tensors; [] for other inputs). Events come in the order in which they began, from the profiler
+or from a recording. Layers are recognized by the order of the forward products, their gradients by autograd's sequence
+numbers, products inside one gradient by shape and then by order, updates by the order of the parameters. Where several
+rows remain, all are given and none is guessed.
 """
 
 NODE = "autograd::engine::evaluate_function: "
@@ -28,7 +28,7 @@ KINDS = {
     "copy": "copy_ clone",
     "clear": "fill_ zero_",
 }
-COLUMNS = dict((name, column) for column, names in KINDS.items() for name in names.split())
+COLUMNS = {name: column for column, names in KINDS.items() for name in names.split()}
 MULTIPLY = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
 CONVOLVE = ("aten::convolution", "aten::convolution_backward")
 UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "lerp_", "sqrt_", "div_")
@@ -53,7 +53,7 @@ def product(name, rows):
     return 1.0 / max(1, len(rows)) if name in MULTIPLY else 0.0
 
 
-class _Alignment(object):
+class _Alignment:
     def __init__(self, events, batch, layers, parameters):
         self.events, self.batch, self.layers, self.parameters = events, batch, layers, parameters
         self.names = [name for name, _, _ in layers]
@@ -185,13 +185,13 @@ class _Alignment(object):
         fits = self._fits(self.events[i]["shapes"], layer)
         if not fits:  # the shapes fit none of this layer's gradients
             return []
-        return ["%s %s" % (self.names[layer], by_order if by_order in fits else fits[0])]
+        return [f"{self.names[layer]} {by_order if by_order in fits else fits[0]}"]
 
     def _compiled(self, shapes):
         """Return the gradients that a compiled product can be by now: one row, or several."""
         can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
         can += [(self.behind, "dgrad")] if self.behind else []
-        rows = ["%s %s" % (self.names[x], what) for x, what in can if what in self._fits(shapes, x)]
+        rows = [f"{self.names[x]} {what}" for x, what in can if what in self._fits(shapes, x)]
         rows = [row for row in rows if [row] not in self.products]
         self.products.append(rows)
         return rows

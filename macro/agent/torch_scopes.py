@@ -1,8 +1,8 @@
 """Rows of PyTorch's operations in a network of any graph, by the scopes around its layers.
 
-Standard library alone, and Python 3.6; pure. Events are as in torch_rows. An operation of the forward pass is inside a
-scope of its layer's name, or of its activation's; a gradient belongs to the operation whose sequence number autograd
-gives its node; updates are assigned by the order of the parameters.
+Events are as in torch_rows. An operation of the forward pass is inside a scope of its layer's name, or of its
+activation's; a gradient belongs to the operation whose sequence number autograd gives its node; updates are assigned by
+the order of the parameters.
 """
 
 import graphs  # beside this file
@@ -23,25 +23,23 @@ def align(events, layers, parameters):
 
 class _Scopes(torch_rows._Alignment):
     def __init__(self, events, layers, parameters):
-        self.by_name = dict((spec["name"], spec) for spec in layers)
-        self.scopes = dict(
-            (name + suffix, (name, suffix[1:])) for name in self.by_name for suffix in ("", " activation")
-        )
+        self.by_name = {spec["name"]: spec for spec in layers}
+        self.scopes = {name + suffix: (name, suffix[1:]) for name in self.by_name for suffix in ("", " activation")}
         self.plan, self.work_kinds = layers, graphs.work_kinds(layers)
         self.around = {}  # event: the scope around it
-        torch_rows._Alignment.__init__(self, events, 0, [(name, 0, 0) for name in self.by_name], parameters)
+        super().__init__(events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
     def _event(self, i):
         event = self.events[i]
         self.around[i] = self.scopes.get(event["name"], self.around.get(event["within"]))
         if event["name"] in self.scopes:
             return [self._forward_row(self.around[i])], None
-        return torch_rows._Alignment._event(self, i)
+        return super()._event(i)
 
     @staticmethod
     def _forward_row(scope):
         name, what = scope
-        return "%s %s" % (name, what or "forward")
+        return "{} {}".format(name, what or "forward")
 
     def _forward(self, event, short, around, column):
         scope = self.around[len(self.assigned)]  # events come in their order
@@ -63,7 +61,7 @@ class _Scopes(torch_rows._Alignment):
             row = graphs.joined(self.by_name[name], self.plan)
             return [row] if row else around, "element-wise"
         if what:
-            return ["%s activation gradient" % name], column
+            return [f"{name} activation gradient"], column
         return self._of_layer(i, short, node, self.by_name[name]), self._column((name, what), column)
 
     def _column(self, scope, column):
@@ -85,9 +83,9 @@ class _Scopes(torch_rows._Alignment):
             roles = ["dgrad"] * (not spec["first"]) + ["wgrad"] + ["bias gradient"] * spec["bias"]
         else:
             roles = ["gradient"]
-        return ["%s %s" % (name, role) for role in roles]
+        return [f"{name} {role}" for role in roles]
 
     def _dense(self, i, spec, order):
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
         role = "wgrad" if spec["first"] or len(beside) == 1 else order[beside.index(i) % 2]
-        return ["%s %s" % (spec["name"], role)]
+        return ["{} {}".format(spec["name"], role)]

@@ -1,7 +1,7 @@
 """Spans of a PyTorch program by its profiler.
 
-Standard library and torch alone, in the style of Python 3.6. Spans carry no thread: the profiler reports the calling
-thread, by an id that is not the system's, while a pool's threads work for it too.
+Spans carry no thread: the profiler reports the calling thread, by an id that is not the system's, while a pool's
+threads work for it too.
 """
 
 import recorder  # beside this file
@@ -42,7 +42,7 @@ def profiled(run):
     least = min(marks)
     mark = [event for event in events if event["name"] == recorder.CALIBRATE][marks.index(least)]
     rest = [event for event in events if event["name"] != recorder.CALIBRATE]
-    return [mark] + rest, least[1], (began, ended)
+    return [mark, *rest], least[1], (began, ended)
 
 
 def nested(events):
@@ -67,4 +67,4 @@ def spans(run, align):
         share = torch_rows.product(event["name"], rows)
         inner.append(dict(span, product=share) if share else span)
     outer = {"start": began, "end": ended, "name": "run", "rows": torch_rows.FRAMEWORK, "column": None}
-    return [outer] + recorder.calibrated([mark] + inner, moment)
+    return [outer, *recorder.calibrated([mark, *inner], moment)]

@@ -1,19 +1,16 @@
-"""Observation of a PyTorch program's steps by PyTorch's profiler, beside a script's own profilers and spans.
-
-Standard library and torch alone, in the style of Python 3.6.
-"""
+"""Observation of a PyTorch program's steps by PyTorch's profiler, beside a script's own profilers and spans."""
 
 import threading
 
 import recorder  # beside this file
 import torch_modules
-from torch_modules import fast  # noqa: F401
+from torch_modules import fast
 
 MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
 
 
-class Spans(object):
+class Spans:
     """Profiled spans of operations and module calls; `foreign()` is called before a profiler of the script starts.
 
     A profiler that starts while another is on takes its place and its events. A span that begins under one profiler and

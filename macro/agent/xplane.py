@@ -1,7 +1,7 @@
 """Profiles in xplane files: lines read off the wire, and spans of them, work in thread pools included.
 
-Standard library alone, and Python 3.6. JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto);
-each ships another reader, and there is none that both have.
+JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto); each ships another reader, and there is
+none that both have.
 """
 
 import bisect
@@ -44,7 +44,7 @@ def _fields(data):
             size, at = _varint(data, at)
             value, at = data[at : at + size], at + size
         else:
-            raise ValueError("no xplane: wire type %d" % kind)
+            raise ValueError(f"no xplane: wire type {kind}")
         yield key >> 3, value
 
 
@@ -84,8 +84,7 @@ def _stats(entries, names):
 def lines(data):
     """Yield (thread, events) of each line of each plane."""
     for _, in_plane in planes(data):
-        for line in in_plane:
-            yield line
+        yield from in_plane
 
 
 def planes(data):
@@ -125,12 +124,12 @@ def system_thread(number):
         if not any(start <= thread < end for start, end in ranges):
             return None
         task = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux makes clocks of threads
-        return task if os.path.exists("/proc/self/task/%d" % task) else None
+        return task if os.path.exists(f"/proc/self/task/{task}") else None
     except (AttributeError, OSError, OverflowError, ValueError):
         return None
 
 
-class _Cover(object):
+class _Cover:
     """Intervals of a thread, to find the innermost at a time."""
 
     def __init__(self):
@@ -162,7 +161,7 @@ def _tasks(events, operations):
         elif name == POOL + "StopRegion" and open_:
             began, number = open_.pop()
             at = bisect.bisect_left(starts, began)
-            yield began, min([start] + starts[at : at + 1]), number
+            yield began, min([start, *starts[at : at + 1]]), number
 
 
 def spans(traced, operation):
@@ -172,9 +171,9 @@ def spans(traced, operation):
     when its operation has ended helps whatever else is under way, if that is a single operation.
     """
     intervals, makers, tasks, covers, busy = [], {}, [], {}, []
-    ended = dict(
-        (stats.get("_c"), start) for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
-    )
+    ended = {
+        stats.get("_c"): start for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
+    }
     for thread, events in traced:
         operations, cover = [], covers.setdefault(thread, _Cover())
         for start, end, name, stats in events:
@@ -186,7 +185,7 @@ def spans(traced, operation):
                 busy += [interval] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
                 makers[stats.get("_p")] = (thread, start)
-        intervals += [(thread,) + interval + (False,) for interval in operations]
+        intervals += [(thread, *interval, False) for interval in operations]
         tasks += [(start, end, thread, number) for start, end, number in _tasks(events, operations)]
     for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
         maker, when = makers.get(number, (None, 0))
@@ -251,7 +250,7 @@ def named(intervals, moment, tell, multiplies):
 
     `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.
     """
-    threads = dict((thread, system_thread(thread)) for thread in set(x[0] for x in intervals))
+    threads = {thread: system_thread(thread) for thread in {x[0] for x in intervals}}
     records = []
     for thread, start, end, what, part in intervals:
         rows, column = ([], None) if what == recorder.CALIBRATE else tell(what)

@@ -41,7 +41,7 @@ def _device(job):
 
     index = int(job["device"].partition(":")[2] or 0) if _on_cuda(job) else 0
     if index >= len(jax.devices()):
-        raise NotImplementedError("JAX sees %d GPUs, from cuda:0 on" % len(jax.devices()))
+        raise NotImplementedError(f"JAX sees {len(jax.devices())} GPUs, from cuda:0 on")
     return jax.devices()[index]
 
 
@@ -54,7 +54,7 @@ def available():
     except RuntimeError as error:
         if jax.config.jax_platforms == "cpu":
             raise
-        raise NotImplementedError("JAX %s: %s" % (jax.__version__, error))
+        raise NotImplementedError(f"JAX {jax.__version__}: {error}") from None
 
 
 def identity(job):
@@ -66,9 +66,9 @@ def identity(job):
     return {
         "framework": "jax",
         "version": jax.__version__,
-        "build": "jaxlib %s; %s" % (jaxlib.__version__, " ".join(client.platform_version.split())),
+        "build": "jaxlib {}; {}".format(jaxlib.__version__, " ".join(client.platform_version.split())),
         "devices": [str(x) for x in jax.devices()],
-        "blas": "XLA for %s, of jaxlib %s" % ("CUDA" if on_cuda else "CPU", jaxlib.__version__),
+        "blas": "XLA for {}, of jaxlib {}".format("CUDA" if on_cuda else "CPU", jaxlib.__version__),
         "dispatch": device.device_kind if on_cuda else None,
         "isa_asked": os.environ.get("XLA_FLAGS", "").partition("xla_cpu_max_isa=")[2].partition(" ")[0] or None,
         "threads": {"xla": job["threads"]},
@@ -105,7 +105,7 @@ def _peak(device):
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
 
-class Model(object):
+class Model:
     """A network whose phases are one XLA executable each; the loss takes logits."""
 
     def __init__(self, job):
@@ -117,11 +117,11 @@ class Model(object):
         self.lie, self._apply = layouts.Last(layers), jax_layers.network(jax, layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             # jnp.array copies: the step donates these arrays.
-            self.p = dict((name, jnp.array(self.lie.to(name, weights[name]))) for name in weights.files)
+            self.p = {name: jnp.array(self.lie.to(name, weights[name])) for name in weights.files}
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.moved, self.v = jax_layers.moved, jax_layers.begin(jnp, self.network, self.p)
-        self.kept = dict((name, jnp.array(x)) for name, x in layouts.begin(layers).items())
+        self.kept = {name: jnp.array(x) for name, x in layouts.begin(layers).items()}
         self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
         self._grad = jax.jit(self._gradient)
@@ -147,19 +147,19 @@ class Model(object):
 
     def _update(self, p, v, state, x, labels):
         grads, kept = self.jax.grad(self._loss_and_state, has_aux=True)(p, state, x, labels)
-        return self.moved(self.jax, self.network, p, grads, v) + (kept,)
+        return (*self.moved(self.jax, self.network, p, grads, v), kept)
 
     def programs(self):
         """Return (jitted function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (
             (self._logits, (self.p, self.kept, self.x)),
-            (self._grad, (self.p, self.kept) + batch),
-            (self._step, (self.p, self.v, self.kept) + batch),
+            (self._grad, (self.p, self.kept, *batch)),
+            (self._step, (self.p, self.v, self.kept, *batch)),
         )
 
     def work(self):
-        counts = dict((name, int(w.size)) for name, w in self.p.items())
+        counts = {name: int(w.size) for name, w in self.p.items()}
         return {
             "parameters": counts,
             "batch": len(self.labels),
@@ -191,10 +191,10 @@ class Model(object):
         return float(self._loss(self.p, self.kept, self.x, self.labels))
 
     def gradients(self):
-        return dict((name, self.lie.back(name, self.np.asarray(g))) for name, g in self.gradient().items())
+        return {name: self.lie.back(name, self.np.asarray(g)) for name, g in self.gradient().items()}
 
     def parameters(self):
-        return dict((name, self.lie.back(name, self.np.array(w))) for name, w in self.p.items())
+        return {name: self.lie.back(name, self.np.array(w)) for name, w in self.p.items()}
 
     def state(self):
-        return dict((name, self.np.array(x)) for name, x in self.kept.items() if not name.endswith(".key"))
+        return {name: self.np.array(x) for name, x in self.kept.items() if not name.endswith(".key")}

@@ -64,7 +64,7 @@ def identity(job):
     facts["flags"].update(backend=backend, floatx=keras.config.floatx(), xla=os.environ.get("XLA_FLAGS", ""))
     facts["flags"]["jit_compile"] = bool(Model.jit)
     facts["threads"] = facts["threads"] or {"xla": job["threads"]}
-    facts["version"] = "%s, %s %s" % (keras.__version__, backend, facts["version"])
+    facts["version"] = "{}, {} {}".format(keras.__version__, backend, facts["version"])
     return dict(facts, framework="keras")
 
 
@@ -82,7 +82,7 @@ def record(model, run):
     return keras_spans.record(model, run)
 
 
-class Model(object):
+class Model:
     jit = None  # Keras's choice
 
     def __init__(self, job, backend):
@@ -91,9 +91,9 @@ class Model(object):
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
         self.lie = layouts.Last(self.network["layers"])
         self.model, variables = keras_layers.network(keras, self.network, job["batch"])
-        names = dict((id(variable), name) for name, variable in variables.items())
+        names = {id(variable): name for name, variable in variables.items()}
         self.names = [names[id(variable)] for variable in self.model.trainable_variables]
-        self.kept = dict((name, x) for name, x in variables.items() if name not in self.names)
+        self.kept = {name: x for name, x in variables.items() if name not in self.names}
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for name in weights.files:
                 variables[name].assign(self.lie.to(name, weights[name]))
@@ -109,17 +109,17 @@ class Model(object):
     @contextlib.contextmanager
     def _unmoved(self):
         """Restore the running statistics after the passes inside."""
-        before = dict((name, self.np.array(x)) for name, x in self._arrays(self.kept).items())
+        before = {name: self.np.array(x) for name, x in self._arrays(self.kept).items()}
         yield
         for name, array in before.items():
             self.kept[name].assign(array)
 
     def _arrays(self, variables):
-        return dict((name, self.keras.ops.convert_to_numpy(x)) for name, x in variables.items())
+        return {name: self.keras.ops.convert_to_numpy(x) for name, x in variables.items()}
 
     def work(self):
         variables = self.model.trainable_variables
-        counts = dict((name, int(self.np.prod(v.shape))) for name, v in zip(self.names, variables))
+        counts = {name: int(self.np.prod(v.shape)) for name, v in zip(self.names, variables)}
         return {
             "parameters": counts,
             "batch": int(self.labels.shape[0]),
@@ -149,7 +149,7 @@ class Model(object):
     def _named(self, arrays):
         """Return arrays of the trained variables by name, in the suite's layout."""
         named = self._arrays(dict(zip(self.names, arrays)))
-        return dict((name, self.np.array(self.lie.back(name, array))) for name, array in named.items())
+        return {name: self.np.array(self.lie.back(name, array)) for name, array in named.items()}
 
     def gradients(self):
         with self._unmoved():
@@ -164,7 +164,7 @@ class Model(object):
         return layouts.unbiased(arrays, self.network["layers"], len(self.labels), self.taken)
 
 
-class TensorFlow(object):
+class TensorFlow:
     @staticmethod
     def identity():
         import tensorflow as tf
@@ -193,7 +193,7 @@ class TensorFlow(object):
         """Return at once: a TensorFlow function on a CPU returns when its work is done."""
 
 
-class Jax(object):
+class Jax:
     @staticmethod
     def identity():
         import jax
@@ -201,8 +201,8 @@ class Jax(object):
 
         return {
             "version": jax.__version__,
-            "build": "jaxlib %s" % jaxlib.__version__,
-            "blas": "XLA for CPU, of jaxlib %s" % jaxlib.__version__,
+            "build": f"jaxlib {jaxlib.__version__}",
+            "blas": f"XLA for CPU, of jaxlib {jaxlib.__version__}",
             "threads": {},
             "flags": {"precision": str(jax.config.jax_default_matmul_precision)},
         }
@@ -233,7 +233,7 @@ class Jax(object):
         self.jax.block_until_ready(self.state())
 
 
-class Torch(object):
+class Torch:
     @staticmethod
     def identity():
         import torch

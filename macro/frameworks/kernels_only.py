@@ -60,7 +60,7 @@ def profile(model, call, count, path):
 
         torch.cuda.set_device(cupy.cuda.runtime.getDevice())
     except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
-        return "nothing tells its kernels but PyTorch's profiler: %s" % error
+        return f"nothing tells its kernels but PyTorch's profiler: {error}"
     return torch_device.profile(torch, call, count, path)
 
 
@@ -100,7 +100,7 @@ def _graph(job):
 
         def __init__(self, job):
             self.products = suite_products.Products(job)
-            plain.Model.__init__(self, job)
+            super().__init__(job)
             self.optimizer = suite_layers.optimizer(job["network"], self.weights, self.products)
 
     return Graph(job)
@@ -116,7 +116,7 @@ def _wgrad(inputs, outputs, batch, mean):
     return Gemm(alpha=mean, m=inputs, n=outputs, k=batch, trans="tn")
 
 
-class Model(object):
+class Model:
     """A chain of dense layers, weights inputs × outputs.
 
     A step of plain SGD computes each gradient and the change of the weights in one product; with momentum the product
@@ -126,12 +126,12 @@ class Model(object):
     def __init__(self, job):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.layers = job["network"]["layers"]
-            self.weights = dict((name, weights[name].copy()) for name in weights.files)
+            self.weights = {name: weights[name].copy() for name in weights.files}
             self.x, self.labels = data["x"].copy(), data["labels"].astype(np.int64)
         self.rate, self.mu = job["network"]["rate"], job["network"]["momentum"]
         self.batch, self.threads = len(self.labels), job["threads"]
         self.products = suite_products.Products(job)
-        self.velocity = dict((name, np.zeros_like(w)) for name, w in self.weights.items()) if self.mu else {}
+        self.velocity = {name: np.zeros_like(w) for name, w in self.weights.items()} if self.mu else {}
         self.y = [np.zeros((self.batch, layer["outputs"]), np.float32) for layer in self.layers]
         self.dx = [np.zeros((self.batch, layer["inputs"]), np.float32) for layer in self.layers]
         self.grads, self.do = None, recorder.Steps()
@@ -142,7 +142,7 @@ class Model(object):
         self._gradient = None
 
     def work(self):
-        counts = dict((name, int(w.size)) for name, w in self.weights.items())
+        counts = {name: int(w.size) for name, w in self.weights.items()}
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
 
     def choose(self):
@@ -253,7 +253,7 @@ class Model(object):
 
     def gradient(self):
         if self._gradient is None:
-            self.grads = dict((name, np.zeros_like(w)) for name, w in self.weights.items())
+            self.grads = {name: np.zeros_like(w) for name, w in self.weights.items()}
             self._gradient = self._backward(moves=False)
         self.forward()
         self._all(self._loss + self._gradient)
@@ -269,7 +269,7 @@ class Model(object):
 
     def gradients(self):
         self.gradient()
-        return dict((name, array.copy()) for name, array in self.grads.items())
+        return {name: array.copy() for name, array in self.grads.items()}
 
     def parameters(self):
-        return dict((name, array.copy()) for name, array in self.weights.items())
+        return {name: array.copy() for name, array in self.weights.items()}

@@ -26,10 +26,10 @@ def identity(job):
         import threadpoolctl
 
         pools = threadpoolctl.threadpool_info()
-        facts["threads"] = dict((pool["internal_api"], pool["num_threads"]) for pool in pools)
+        facts["threads"] = {pool["internal_api"]: pool["num_threads"] for pool in pools}
         openblas = [pool for pool in pools if pool["internal_api"] == "openblas"]
         if openblas:
-            facts["blas"] = "OpenBLAS %s %s" % (openblas[0]["version"], openblas[0].get("architecture"))
+            facts["blas"] = "OpenBLAS {} {}".format(openblas[0]["version"], openblas[0].get("architecture"))
             facts["dispatch"] = openblas[0].get("architecture")
     except ImportError:
         pass
@@ -75,7 +75,7 @@ class Model(numpy_layers.Products):
 
     def __init__(self, job, order=None, shares=None):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.weights = dict((name, numpy_layers.copied(weights[name])) for name in weights.files)
+            self.weights = {name: numpy_layers.copied(weights[name]) for name in weights.files}
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
         self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
         classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
@@ -83,7 +83,7 @@ class Model(numpy_layers.Products):
         self.do = recorder.Steps()
         plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
         self.optimizer = OPTIMIZERS[plan["optimizer"]](plan, self.weights)
-        self.grads = dict((name, numpy_layers.aligned(w.shape)) for name, w in self.weights.items())
+        self.grads = {name: numpy_layers.aligned(w.shape) for name, w in self.weights.items()}
         self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
@@ -92,7 +92,7 @@ class Model(numpy_layers.Products):
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def work(self):
-        counts = dict((name, int(w.size)) for name, w in self.weights.items())
+        counts = {name: int(w.size) for name, w in self.weights.items()}
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
 
     def forward(self):
@@ -147,11 +147,11 @@ class Model(numpy_layers.Products):
 
     def gradients(self):
         self.gradient()
-        return dict((name, numpy_layers.host(array)) for name, array in self.grads.items())
+        return {name: numpy_layers.host(array) for name, array in self.grads.items()}
 
     def parameters(self):
-        return dict((name, numpy_layers.host(array)) for name, array in self.weights.items())
+        return {name: numpy_layers.host(array) for name, array in self.weights.items()}
 
     def state(self):
         """Return what layers keep between steps beside weights, by name."""
-        return dict((name, numpy_layers.host(x)) for layer in self.layers for name, x in layer.state.items())
+        return {name: numpy_layers.host(x) for layer in self.layers for name, x in layer.state.items()}

@@ -98,7 +98,7 @@ def record(model, run):
         return torch_record.record(run, forget, model.align)
 
 
-class Model(object):
+class Model:
     def __init__(self, job):
         import torch
 
@@ -182,7 +182,7 @@ class Model(object):
 
     def align(self, events):
         """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
-        names = dict((id(parameter), name.rpartition(".")[0]) for name, (parameter, _) in self.arrays.items())
+        names = {id(parameter): name.rpartition(".")[0] for name, (parameter, _) in self.arrays.items()}
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
@@ -195,9 +195,9 @@ class Model(object):
         dense = [x.weight for x in self.net.modules() if isinstance(x, self.torch.nn.Linear)]
         turned = bool(dense) and not any(x.is_contiguous() for x in dense)
         return {
-            "parameters": dict(
-                (name, parameter.numel()) for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
-            ),
+            "parameters": {
+                name: parameter.numel() for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
+            },
             "batch": len(self.labels),
             "dtype": str(self.x.dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",

@@ -50,9 +50,9 @@ def identity(job):
     return {
         "framework": "tensorflow",
         "version": tf.version.VERSION,
-        "build": "%s; %s" % (tf.version.GIT_VERSION, tf.version.COMPILER_VERSION),
-        "blas": "%s, of TensorFlow" % blas,
-        "dnn": "oneDNN, on: %s" % asked if onednn and not xla else None,
+        "build": f"{tf.version.GIT_VERSION}; {tf.version.COMPILER_VERSION}",
+        "blas": f"{blas}, of TensorFlow",
+        "dnn": f"oneDNN, on: {asked}" if onednn and not xla else None,
         "isa_asked": os.environ.get("ONEDNN_MAX_CPU_ISA"),
         "threads": tf_layers.threads(tf),
         "flags": {
@@ -78,7 +78,7 @@ def trace(model, run):
     return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
-class Model(object):
+class Model:
     def __init__(self, job):
         import tensorflow as tf
 
@@ -86,12 +86,12 @@ class Model(object):
         layers, self.losses_of = self.network["layers"], LOSSES[self.network["loss"]]
         self.lie = layouts.Last(layers)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            given = dict((name, self.lie.to(name, weights[name])) for name in weights.files)
-            self.p = dict((name, tf.Variable(array, name=name)) for name, array in given.items())
+            given = {name: self.lie.to(name, weights[name]) for name in weights.files}
+            self.p = {name: tf.Variable(array, name=name) for name, array in given.items()}
             self.x = tf.constant(self.lie.data(data["x"]))
             self.labels = tf.constant(numpy_losses.wanted(self.network, data["labels"], np.int32))
         begin = layouts.begin(layers)
-        self.kept = dict((name, tf.Variable(x, name=name, trainable=False)) for name, x in begin.items())
+        self.kept = {name: tf.Variable(x, name=name, trainable=False) for name, x in begin.items()}
         self.variables = list(self.p.values())
         wrap = {
             "graph": tf.function,
@@ -137,7 +137,7 @@ class Model(object):
         return loss
 
     def work(self):
-        counts = dict((name, int(w.shape.num_elements())) for name, w in self.p.items())
+        counts = {name: int(w.shape.num_elements()) for name, w in self.p.items()}
         return {
             "parameters": counts,
             "batch": int(self.labels.shape[0]),
@@ -163,10 +163,10 @@ class Model(object):
         return float(self.call_loss(self.x, self.labels).numpy())
 
     def gradients(self):
-        return dict((name, self.lie.back(name, x.numpy().copy())) for name, x in zip(self.p, self.gradient()))
+        return {name: self.lie.back(name, x.numpy().copy()) for name, x in zip(self.p, self.gradient())}
 
     def parameters(self):
-        return dict((name, self.lie.back(name, w.numpy().copy())) for name, w in self.p.items())
+        return {name: self.lie.back(name, w.numpy().copy()) for name, w in self.p.items()}
 
     def state(self):
-        return dict((name, x.numpy().copy()) for name, x in self.kept.items())
+        return {name: x.numpy().copy() for name, x in self.kept.items()}

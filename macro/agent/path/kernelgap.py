@@ -9,12 +9,12 @@
         with step():
             ...
 
-A step is what runs inside; where nobody looks it does nothing. Standard library alone, and Python 3.6: it stands in for
+A step is what runs inside; where nobody looks it does nothing. It stands in for
 the package kernelgap, which exports the same class, where that is not installed.
 """
 
 
-class step(object):
+class step:
     """A step, as a context manager."""
 
     begin = end = None  # called at both ends of a step, where somebody looks

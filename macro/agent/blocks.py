@@ -4,12 +4,15 @@ Between two steps the program stands in `end`, where a block is reported, the ne
 are started or stopped, outside of all steps' clocks.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
 import resource
 import threading
 import time
+from typing import Any
 
 import knock_out  # beside this file
 import library_talk
@@ -29,24 +32,30 @@ class Enough(BaseException):
 class Blocks:
     """Executor of the driver's requests between the steps of a program."""
 
-    def __init__(self, channel, requests, stop):
+    def __init__(self, channel: Any, requests: Any, stop: str) -> None:
         self.channel, self.requests, self.stop = channel, requests, stop
-        self.spans = None  # torch_watch.Spans, once torch is imported
-        self.request, self.rows, self.skip = None, [], 0
-        self.clocks, self.block_clocks, self.gate = None, None, None
+        self.spans: Any = None  # torch_watch.Spans, once torch is imported
+        self.request: Any = None
+        self.rows: list[list[int]] = []
+        self.skip: int = 0
+        self.clocks: Any = None
+        self.block_clocks: Any = None
+        self.gate: Any = None
         self.raised, self.over, self.later = 0, False, False
-        self.knocked, self.refused = {}, {}  # {path: KnockOut}, {path: reason}
+        self.knocked: dict[str, knock_out.KnockOut] = {}
+        self.refused: dict[str, str | None] = {}  # {path: reason}
         self.looked = False  # whether the block before had spans
-        self.talk, self.printed = None, ""  # verbose output of libraries
+        self.talk: library_talk.Talk | None = None  # verbose output of libraries
+        self.printed = ""
         self.pid = os.getpid()
 
-    def begin(self):
+    def begin(self) -> None:
         """Start the clocks of a step."""
         if self.request is None or self.over:
             return
         self.clocks = (recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF))
 
-    def end(self):
+    def end(self) -> None:
         """Record the step that ends, and report the block when it is complete."""
         end, cpu, used = recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
         if self.over:
@@ -69,7 +78,7 @@ class Blocks:
             self._tell()
             self.wait()
 
-    def wait(self):
+    def wait(self) -> None:
         """Serve requests until one starts a block, and set its instruments up. Raises what ends the program."""
         while True:
             line = self.requests.readline()
@@ -88,14 +97,14 @@ class Blocks:
                 return
             else:
                 break
-        self.request, self.rows, self.skip = request, [], request["skip"]
+        self.request, self.rows, self.skip = request, [], int(request["skip"])
         # An operation that is open here, such as the optimizer's step, began in the profiler that was just stopped, and
         # ends in the next one, which would write where its predecessor's memory was: that one starts a step later.
-        self.later = request["spans"] and self.looked
+        self.later = bool(request["spans"] and self.looked)
         if not self.later:
             self._start()
 
-    def give_up(self, how, reason):
+    def give_up(self, how: str, reason: str) -> None:
         """Stop watching the program and report the reason. Raises what ends the program."""
         self.request = None
         try:
@@ -107,7 +116,7 @@ class Blocks:
         self.over = True
         self._over()
 
-    def _start(self):
+    def _start(self) -> None:
         request, self.later = self.request, False
         if request["spans"] and self.spans:
             self.spans.start(request["shapes"])
@@ -120,7 +129,7 @@ class Blocks:
         self.gate.say(b"enable")
         self.block_clocks = recorder.blocked()
 
-    def _tell(self):
+    def _tell(self) -> None:
         clocks = recorder.blocked()
         load = recorder.ran_and_queued(self.block_clocks, clocks)
         self._stop_looking()
@@ -133,7 +142,7 @@ class Blocks:
         self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 
-    def _knock(self, path):
+    def _knock(self, path: str) -> dict[str, Any]:
         """Prepare to leave out what lies under this path; the reply has a `reason` if that is impossible."""
         try:
             candidate = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
@@ -145,7 +154,7 @@ class Blocks:
         self.knocked[path] = candidate
         return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
-    def _again(self, request):
+    def _again(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return seconds of an operation called by itself; a `reason` if it cannot be called."""
         try:
             warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
@@ -153,7 +162,7 @@ class Blocks:
             return {"reason": repr(error)}
         return {"reason": None, "warm": warm, "cold": cold}
 
-    def _stop_looking(self):
+    def _stop_looking(self) -> None:
         self.printed, self.talk = self.talk.stop() if self.talk else "", None
         if self.gate:
             self.gate.say(b"disable")
@@ -162,7 +171,7 @@ class Blocks:
         if self.spans:
             self.spans.stop()
 
-    def leave(self):
+    def leave(self) -> None:
         """Stop the instruments of an open block when the program ends or fails."""
         if os.getpid() != self.pid or self.over:
             return
@@ -170,7 +179,7 @@ class Blocks:
         if request is not None:
             self._stop_looking()
 
-    def _over(self):
+    def _over(self) -> None:
         self.request = None
         if self.stop == "never":
             return
@@ -182,7 +191,7 @@ class Blocks:
         raise Enough
 
 
-def keep(variables):
+def keep(variables: Any) -> Any:
     """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -193,7 +202,7 @@ def keep(variables):
     return accepted and reserve(min(MOST, peak() // 2))
 
 
-def reserve(count):
+def reserve(count: int) -> bool:
     """Leave `count` bytes of touched, free memory at the heap's end.
 
     A tracer's records lie between the program's blocks. Without this room its blocks would grow the heap, with a page
@@ -209,6 +218,6 @@ def reserve(count):
     return True
 
 
-def peak():
+def peak() -> Any:
     """Return the peak of resident memory, bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

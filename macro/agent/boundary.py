@@ -3,6 +3,8 @@
 `blocks.begin()` and `blocks.end()` are called there, and `ready(how)` once, when enough steps have warmed up.
 """
 
+from __future__ import annotations
+
 import functools
 import gc
 import importlib
@@ -10,6 +12,8 @@ import inspect
 import os
 import time
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import names  # beside this file
 import recorder
@@ -20,7 +24,7 @@ MANY, LONG = 50, 10.0  # steps of the others, or seconds, before an optimizer th
 SOON = 1.0  # minimum seconds of warming up
 
 
-def untraced(function):
+def untraced(function: Any) -> Any:
     """Mark a function that torch.compile shall call and not trace."""
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "kernelgap looks at it"
@@ -33,26 +37,28 @@ class Boundary:
     `ready(how)` reports to the driver and waits for the first block.
     """
 
-    def __init__(self, blocks, ready):
+    def __init__(self, blocks: Any, ready: Callable[[str], None]) -> None:
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
-        self.counts, self.began, self.how = {}, None, None
-        self.held = lambda: False  # whether a profiler of the script is on
-        self.threads = {}  # recorder.by_thread() at the end of the first step
+        self.counts: dict[str, int] = {}
+        self.began: float | None = None
+        self.how: str | None = None
+        self.held: Callable[[], bool] = lambda: False  # whether a profiler of the script is on
+        self.threads: dict[str, Any] = {}  # recorder.by_thread() at the end of the first step
 
     @property
-    def is_ready(self):
+    def is_ready(self) -> bool:
         return self.how is not None
 
     @property
-    def calls(self):
+    def calls(self) -> Any:
         """Number of steps ended so far in the most frequent way."""
         return max(self.counts.values()) if self.counts else 0
 
-    def begin(self, how):
+    def begin(self, how: str) -> None:
         if self.how == how:
             self.blocks.begin()
 
-    def end(self, how):
+    def end(self, how: str) -> None:
         """End a step; an exception in the observer ends the watching, not the program."""
         if os.getpid() != self.pid or self.how not in (None, how):
             return
@@ -61,7 +67,7 @@ class Boundary:
         except Exception as error:
             self.blocks.give_up("unseen", "{}: {}".format(type(error).__name__, " ".join(str(error).split())))
 
-    def _end(self, how):
+    def _end(self, how: str) -> None:
         if self.is_ready:
             self.blocks.end()
             return
@@ -75,22 +81,26 @@ class Boundary:
 class Optimizers:
     """Hooks that end a step with an optimizer's step; of several, with the one that steps least often."""
 
-    def __init__(self, torch, boundary):
+    def __init__(self, torch: Any, boundary: Boundary) -> None:
         self.torch, self.boundary = torch, boundary
         self.library = names.library_folders()
-        self.counts, self.objects, self.names, self.spans = {}, {}, {}, {}
-        self.chosen, self.how, self.open, self.total = None, None, [], 0
-        self.others, self.began = None, time.time()  # ids of all optimizers; time of the first step
+        self.counts, self.objects = dict[int, int](), dict[int, Any]()
+        self.names, self.spans = dict[int, str](), dict[int, Any]()
+        self.chosen: int | None = None
+        self.how: str | None = None
+        self.open, self.total = list[int](), 0
+        self.others: set[int] | None = None  # ids of all optimizers
+        self.began = time.time()  # of the first step
         self.ends = True  # False where the script marks its steps
 
-    def install(self):
+    def install(self) -> None:
         """Register the hooks. Raises AttributeError before PyTorch 2.1."""
         kind = importlib.import_module("torch.optim.optimizer")
         kind.register_optimizer_step_pre_hook(self.before)
         kind.register_optimizer_step_post_hook(self.after)
 
     @untraced
-    def before(self, optimizer, args, kwargs):
+    def before(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
         if os.getpid() != self.boundary.pid:
             return
         self._leave(optimizer)  # where its last step raised
@@ -101,7 +111,7 @@ class Optimizers:
             span.__enter__()
 
     @untraced
-    def after(self, optimizer, args, kwargs):
+    def after(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
         if os.getpid() != self.boundary.pid:
             return
         self._leave(optimizer)
@@ -116,7 +126,7 @@ class Optimizers:
             self.boundary.end(self.how)
             self.boundary.begin(self.how)
 
-    def _leave(self, optimizer):
+    def _leave(self, optimizer: Any) -> None:
         """Close the span of an optimizer, and forget the optimizers called inside of its step."""
         if id(optimizer) in self.open:
             del self.open[self.open.index(id(optimizer)) :]
@@ -124,20 +134,20 @@ class Optimizers:
         if span is not None:
             span.__exit__(None, None, None)
 
-    def name(self, optimizer):
+    def name(self, optimizer: Any) -> Any:
         if id(optimizer) not in self.names:
             variable = names.in_frames(optimizer, self.library)
             self.names[id(optimizer)] = variable or type(optimizer).__name__
         return self.names[id(optimizer)]
 
-    def _count(self, optimizer):
+    def _count(self, optimizer: Any) -> None:
         """Choose the optimizer when all have stepped, or after a long time without some of them."""
         if not self.total:
             self.began = time.time()
         self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
         self.objects[id(optimizer)] = weakref.ref(optimizer)
         self.total += 1
-        least = min(self.counts, key=self.counts.get)
+        least = min(self.counts, key=lambda key: self.counts[key])
         if self.counts[least] < 2:
             return
         if self.others is None:
@@ -146,7 +156,7 @@ class Optimizers:
         if not waits or not self.others - set(self.counts):
             self.chosen = least
 
-    def _all(self):
+    def _all(self) -> Any:
         """Return the ids of all optimizers that exist."""
         kind = self.torch.optim.Optimizer
         return {id(x) for x in gc.get_objects() if issubclass(type(x), kind)}
@@ -158,27 +168,28 @@ class Forward:
     `alone()` returns whether nothing else has ended a step by now.
     """
 
-    def __init__(self, torch, boundary, alone):
-        self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, []
-        self.depth, self.calls, self.root, self.paths = 0, {}, None, torch_modules.Modules(torch)
+    def __init__(self, torch: Any, boundary: Boundary, alone: Callable[[], bool]) -> None:
+        self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, list[Any]()
+        self.depth, self.calls, self.paths = 0, dict[int, int](), torch_modules.Modules(torch)
+        self.root: Any = None
 
-    def install(self):
+    def install(self) -> None:
         kind = self.torch.nn.modules.module
         self.handles = [
             kind.register_module_forward_pre_hook(self.before),
             kind.register_module_forward_hook(self.after, always_call=True),
         ]
 
-    def remove(self):
+    def remove(self) -> None:
         for handle in self.handles:
             handle.remove()
         self.handles = []
 
-    def before(self, module, args):
+    def before(self, module: Any, args: Any) -> None:
         if not self.paths.compiling():
             self.depth += 1
 
-    def after(self, module, args, output):
+    def after(self, module: Any, args: Any, output: Any) -> None:
         if self.paths.compiling():
             return
         self.depth = max(0, self.depth - 1)
@@ -191,17 +202,17 @@ class Forward:
             self.remove()
             module.register_forward_hook(lambda *_: self._step(path), always_call=True)
 
-    def _large(self, module):
+    def _large(self, module: Any) -> bool:
         """Return whether a module has parameters, unlike a loss; if none has, one that is called often serves."""
         return any(True for _ in module.parameters()) or max(self.calls.values()) > MANY
 
-    def _step(self, path):
+    def _step(self, path: str) -> None:
         if not self.paths.compiling() and self.alone():
             self.boundary.end(f"call of {path}")
             self.boundary.begin(f"call of {path}")
 
 
-def wrapped(function, boundary, name):
+def wrapped(function: Any, boundary: Boundary, name: str) -> Any:
     """Return a function each call of which is a step."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, boundary, name))
@@ -209,7 +220,7 @@ def wrapped(function, boundary, name):
         return _awaited(function, boundary, name)
 
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         boundary.begin(f"call of {name}")
         try:
             return function(*args, **kwargs)
@@ -219,9 +230,9 @@ def wrapped(function, boundary, name):
     return call
 
 
-def _awaited(function, boundary, name):
+def _awaited(function: Any, boundary: Boundary, name: str) -> Callable[..., Any]:
     @functools.wraps(function)
-    async def call(*args, **kwargs):
+    async def call(*args: Any, **kwargs: Any) -> Any:
         boundary.begin(f"call of {name}")
         try:
             return await function(*args, **kwargs)

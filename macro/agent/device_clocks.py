@@ -4,9 +4,13 @@
 marks by the device, or None where the device has no clock that can be read so.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import recorder  # of the core
 
@@ -19,24 +23,24 @@ NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kin
 class Events:
     """CUDA events through PyTorch, in the stream of its steps."""
 
-    def __init__(self, torch):
-        self.torch, self.marks = torch, []
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.marks = torch, list[Any]()
 
-    def begin(self):
+    def begin(self) -> None:
         self.torch.cuda.synchronize()
         self.marks = []
         self.mark()
 
-    def mark(self):
+    def mark(self) -> None:
         event = self.torch.cuda.Event(enable_timing=True)
         event.record()
         self.marks.append(event)
 
-    def end(self):
+    def end(self) -> list[Any]:
         self.torch.cuda.synchronize()
         return [int(1e6 * a.elapsed_time(b)) for a, b in zip(self.marks, self.marks[1:])]
 
-    def peak(self):
+    def peak(self) -> Any:
         """Return the peak bytes of arrays."""
         return self.torch.cuda.max_memory_allocated()
 
@@ -44,24 +48,24 @@ class Events:
 class Marks:
     """Marks in the stream of one of the suite's devices."""
 
-    def __init__(self, device):
-        self.device, self.marks, self.most = device, [], 0
+    def __init__(self, device: Any) -> None:
+        self.device, self.marks, self.most = device, list[Any](), 0
         self.pool = device.cp.get_default_memory_pool()
 
-    def begin(self):
+    def begin(self) -> None:
         self.device.sync()
         self.marks = []
         self.mark()
 
-    def mark(self):
+    def mark(self) -> None:
         self.marks.append(self.device.mark())
         self.most = max(self.most, self.pool.used_bytes())
 
-    def end(self):
+    def end(self) -> list[Any]:
         self.device.sync()
         return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
 
-    def peak(self):
+    def peak(self) -> Any:
         """Return the peak bytes of arrays between steps; those freed within a step are not seen."""
         return self.most
 
@@ -69,36 +73,36 @@ class Marks:
 class Waits:
     """A device without a readable clock: `wait` returns when all work is done."""
 
-    def __init__(self, wait, peak):
+    def __init__(self, wait: Callable[[], object], peak: Callable[[], int]) -> None:
         self.wait, self.peak = wait, peak
 
-    def begin(self):
+    def begin(self) -> None:
         self.wait()
 
-    def mark(self):
+    def mark(self) -> None:
         pass
 
-    def end(self):
+    def end(self) -> None:
         self.wait()
 
 
 class Played:
     """A stand-in for a device, on this processor, for tests."""
 
-    def begin(self):
+    def begin(self) -> None:
         self.marks = [time.perf_counter()]
 
-    def mark(self):
+    def mark(self) -> None:
         self.marks.append(time.perf_counter())
 
-    def end(self):
+    def end(self) -> list[Any]:
         return [int(1e9 * (b - a)) for a, b in zip(self.marks, self.marks[1:])]
 
-    def peak(self):
+    def peak(self) -> int:
         return 0
 
 
-def play(steps, call, count, path):
+def play(steps: Any, call: Callable[..., Any], count: int, path: str) -> None:
     """Write `count` calls of a stand-in's step as a trace of Chrome's format, each a kernel; `steps`: the recorder."""
     began = recorder.now()
     spans = steps.trace(lambda: [call() for _ in range(count)])
@@ -114,7 +118,7 @@ def play(steps, call, count, path):
         stream.write(json.dumps(document).encode("utf-8"))
 
 
-def event(zero, start, end, category, name, args):
+def event(zero: int, start: int, end: int, category: str, name: str, args: Any) -> dict[str, Any]:
     """Return an event in the format's microseconds, from nanoseconds."""
     span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
     return dict(span, ph="X", cat=category, name=name, args=args)

@@ -4,7 +4,11 @@ A fusion serves the rows of all its instructions, except those that are as good 
 which XLA inserts where it may not overwrite it yet, is `parameter copy`.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable
+from typing import Any
 
 FREE = {
     *("parameter", "constant", "broadcast", "reshape", "bitcast", "bitcast-convert"),
@@ -12,8 +16,10 @@ FREE = {
 }
 PRODUCTS = ("dot", "convolution")
 # Endings of op_name of library calls, in JAX and TensorFlow.
-LIBRARY = ("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D")
-LIBRARY += ("Conv2DBackpropInput", "Conv2DBackpropFilter")
+LIBRARY = (
+    *("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D"),
+    *("Conv2DBackpropInput", "Conv2DBackpropFilter"),
+)
 MOVES = {
     *("convolution", "dot", "custom-call", "pad", "reverse", "transpose", "slice", "dynamic-slice"),
     *("gather", "concatenate"),
@@ -23,7 +29,7 @@ LINE = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\((.*)$")
 
 
 class Instruction:
-    def __init__(self, name, shape, opcode, rest):
+    def __init__(self, name: str, shape: str, opcode: str, rest: str) -> None:
         inside = rest[: rest.find(")")]
         self.name, self.opcode = name, opcode
         self.shape, self.layout = _shape(shape)
@@ -34,29 +40,29 @@ class Instruction:
         self.summed = 0  # the length that a product sums over
 
 
-def _first_group(pattern, text):
+def _first_group(pattern: str, text: str) -> Any:
     match = re.search(pattern, text)
     return match.group(1) if match else ""
 
 
-def _shape(text):
+def _shape(text: str) -> Any:
     match = re.match(r"\w+\[([\d,]*)\](\{[^}]*\})?", text)
     if not match:
         return (), ""
     return tuple(int(word) for word in match.group(1).split(",") if word), match.group(2) or ""
 
 
-def module(text):
+def module(text: str) -> Any:
     """Return the program's name, as traces have it."""
     return _first_group(r"^HloModule ([^\s,]+)", text)
 
 
-def computations(text):
+def computations(text: str) -> Any:
     """Return {computation: {name: Instruction}}."""
-    parts, here = {}, {}
+    parts, here = dict[str, dict[str, Instruction]](), dict[str, Instruction]()
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith((" ", "HloModule")):
-            here = parts.setdefault(re.match(r"(?:ENTRY )?%?([\w.-]+)", line).group(1), {})
+            here = parts.setdefault(_first_group(r"^(?:ENTRY )?%?([\w.-]+)", line), {})
             continue
         match = LINE.match(line)
         if match:
@@ -67,17 +73,17 @@ def computations(text):
     return parts
 
 
-def rows(text, row, work_kinds=None):
+def rows(text: str, row: Callable[[Instruction], str | None], work_kinds: dict[str, str] | None = None) -> Any:
     """Return {instruction: (rows, column)}.
 
     `row(instruction)`: its row by its name, or None. `work_kinds`: as of graphs.py.
     """
-    parts, by_name = computations(text), {}
+    parts, by_name = computations(text), dict[str, tuple[list[str], Any]]()
     for part in parts.values():
-        users, opcodes = {}, {}
+        users, opcodes = dict[str, list[str]](), dict[str, list[str]]()
         for instruction in part.values():
             inner = [x for x in parts.get(instruction.calls, {}).values() if x.opcode not in FREE] or [instruction]
-            served = sorted({row(x) for x in inner} - {None})
+            served = sorted({word for word in map(row, inner) if word is not None})
             if instruction.opcode == "copy" and instruction.operands and instruction.operands[0] in part:
                 source = part[instruction.operands[0]]
                 if source.layout != instruction.layout:
@@ -98,7 +104,7 @@ def rows(text, row, work_kinds=None):
     return by_name
 
 
-def products(text):
+def products(text: str) -> Any:
     """Return the names of instructions that multiply: products, convolutions, fusions of them, libraries."""
     parts = computations(text)
     every = (instruction for part in parts.values() for instruction in part.values())
@@ -109,13 +115,15 @@ def products(text):
     }
 
 
-def _multiplies(instruction):
+def _multiplies(instruction: Any) -> Any:
     return instruction.opcode in PRODUCTS or (
         instruction.opcode == "custom-call" and instruction.op_name.endswith(LIBRARY)
     )
 
 
-def _behind(name, users, part, by_name):
+def _behind(
+    name: str, users: dict[str, list[str]], part: dict[str, Instruction], by_name: dict[str, tuple[list[str], Any]]
+) -> Any:
     """Return the distinct rows of an instruction's users, looking through those that are as good as free."""
     behind = set()
     for user in users.get(name, ()):
@@ -127,7 +135,7 @@ def _behind(name, users, part, by_name):
     return behind
 
 
-def column(served, opcodes, work_kinds=None):
+def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | None = None) -> Any:
     """Return the kind of work; None where only symbols can show it."""
     if not served:
         return None
@@ -154,7 +162,7 @@ def column(served, opcodes, work_kinds=None):
     return "update" if all(x.endswith(" update") for x in served) else "element-wise"
 
 
-def product(layer, instruction, batch):
+def product(layer: dict[str, Any], instruction: Any, batch: int) -> Any:
     """Return `dgrad` or `wgrad` for a product in a layer's backward pass, or None.
 
     By its shape, then by what it sums over: first dimensions for the weights (batch × inputs, batch × outputs), last

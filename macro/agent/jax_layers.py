@@ -4,7 +4,11 @@ A builder returns a function of the layer's parameters, its state and the preced
 output and the new state.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import Any
 
 import layouts  # beside this file
 
@@ -12,13 +16,13 @@ import layouts  # beside this file
 class Kinds:
     """A builder for each of KINDS, by its name."""
 
-    def __init__(self, jax, layers):
+    def __init__(self, jax: Any, layers: list[dict[str, Any]]) -> None:
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
 
-    def dense(self, spec):
+    def dense(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, x: (x @ p["weight"] + p["bias"], state)
 
-    def conv(self, spec):
+    def conv(self, spec: dict[str, Any]) -> Callable[..., Any]:
         pads = layouts.pads(spec)
         about = {
             "window_strides": (spec["stride"],) * 2,
@@ -28,13 +32,13 @@ class Kinds:
             "feature_group_count": spec["groups"],
         }
 
-        def convolved(p, state, x):
+        def convolved(p: dict[str, Any], state: Any, x: Any) -> Any:
             y = self.lax.conv_general_dilated(x, p["weight"], **about)
             return (y + p["bias"] if spec["bias"] else y), state
 
         return convolved
 
-    def pool(self, spec):
+    def pool(self, spec: dict[str, Any]) -> Any:
         if spec["window"] == 0:
             reduce = self.np.mean if spec["mode"] == "average" else self.np.max
             return lambda p, state, x: (reduce(x, axis=(1, 2), keepdims=True), state)
@@ -43,17 +47,17 @@ class Kinds:
         pads = ((0, 0), rows, columns, (0, 0))
         largest, counts = spec["mode"] == "max", layouts.counts(spec)
 
-        def pooled(p, state, x):
+        def pooled(p: dict[str, Any], state: Any, x: Any) -> Any:
             start, call = (-self.np.inf, self.lax.max) if largest else (0.0, self.lax.add)
             y = self.lax.reduce_window(x, start, call, window, strides, pads)
             return (y if largest else y / counts[:, :, None]), state
 
         return pooled
 
-    def norm(self, spec):
+    def norm(self, spec: dict[str, Any]) -> Callable[..., Any]:
         np, epsilon, share = self.np, spec["epsilon"], spec["share"]
 
-        def normed(p, state, x):
+        def normed(p: dict[str, Any], state: Any, x: Any) -> Any:
             if spec["frozen"]:
                 mean, variance = state["mean"], state["variance"]
             else:
@@ -68,81 +72,81 @@ class Kinds:
 
         return normed
 
-    def lrn(self, spec):
+    def lrn(self, spec: dict[str, Any]) -> Callable[..., Any]:
         window, reach = (1, 1, 1, spec["size"]), spec["size"] // 2
         share, pads = spec["alpha"] / spec["size"], ((0, 0), (0, 0), (0, 0), (reach, reach))
 
-        def normed(p, state, x):
+        def normed(p: dict[str, Any], state: Any, x: Any) -> Any:
             sums = self.lax.reduce_window(x * x, 0.0, self.lax.add, window, (1, 1, 1, 1), pads)
             return x * (spec["k"] + share * sums) ** -spec["beta"], state
 
         return normed
 
-    def dropout(self, spec):
+    def dropout(self, spec: dict[str, Any]) -> Any:
         if spec.get("mask") is not None:
             mask = layouts.mask(spec, self.layers)
             return lambda p, state, x: (x * mask, state)
         keep, random = 1.0 - spec["share"], self.jax.random
 
-        def dropped(p, state, x):
+        def dropped(p: dict[str, Any], state: Any, x: Any) -> Any:
             later, now = random.split(state["key"])
             return self.np.where(random.bernoulli(now, keep, x.shape), x / keep, 0.0), {"key": later}
 
         return dropped
 
-    def add(self, spec):
+    def add(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, a, b: (a + b, state)
 
-    def concat(self, spec):
+    def concat(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
 
-    def flatten(self, spec):
+    def flatten(self, spec: dict[str, Any]) -> Any:
         """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         if layouts.in_order(spec, self.layers):
             return lambda p, state, x: (x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1), state)
         return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
 
-    def shortcut(self, spec):
+    def shortcut(self, spec: dict[str, Any]) -> Any:
         stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
         return lambda p, state, x: (self.np.pad(x[:, ::stride, ::stride], pads), state)
 
-    def activation(self, spec):
+    def activation(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, x: (x, state)
 
 
 KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
 
 
-def softmax(jax, z, labels):
+def softmax(jax: Any, z: Any, labels: Any) -> Any:
     return -jax.numpy.take_along_axis(jax.nn.log_softmax(z), labels[:, None], axis=1)
 
 
-def binary(jax, z, targets):
+def binary(jax: Any, z: Any, targets: Any) -> Any:
     return -targets * jax.nn.log_sigmoid(z) - (1.0 - targets) * jax.nn.log_sigmoid(-z)
 
 
-def squared(jax, z, targets):
+def squared(jax: Any, z: Any, targets: Any) -> Any:
     return jax.numpy.square(z - targets)
 
 
 LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each sample or output, whose mean is the loss
 
 
-def keys(jax, layers):
+def keys(jax: Any, layers: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the initial random keys of layers that draw their masks, by name: a part of the state."""
     drawing = [spec["name"] for spec in layers if spec["kind"] == "dropout" and spec.get("mask") is None]
     return {name + ".key": jax.random.key(i) for i, name in enumerate(drawing)}
 
 
-def network(jax, layers):
+def network(jax: Any, layers: list[dict[str, Any]]) -> Callable[..., Any]:
     """Return a function from parameters, state and data to logits and new state; each layer in its scope."""
     kinds = Kinds(jax, layers)
     calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
 
-    def apply(p, state, x):
-        values, kept = {"input": x}, {}
+    def apply(p: dict[str, Any], state: Any, x: Any) -> Any:
+        values, kept = {"input": x}, dict[str, Any]()
         for spec, call in calls:
             name = spec["name"]
             parameters = {x: p[f"{name}.{x}"] for x in spec["parameters"]}
@@ -160,35 +164,35 @@ def network(jax, layers):
     return apply
 
 
-def _sgd(jnp, plan, w, g, state, taken):
+def _sgd(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any) -> Any:
     if state:
         g = plan["momentum"] * state["v"] + g
     return w - plan["rate"] * g, {"v": g} if state else {}
 
 
-def _nesterov(jnp, plan, w, g, state, taken):
+def _nesterov(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any) -> Any:
     v = plan["momentum"] * state["v"] + g
     return w - plan["rate"] * (g + plan["momentum"] * v), {"v": v}
 
 
-def _adagrad(jnp, plan, w, g, state, taken):
+def _adagrad(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any) -> Any:
     v = state["v"] + g * g
     return w - plan["rate"] * g / (jnp.sqrt(v) + plan["epsilon"]), {"v": v}
 
 
-def _rmsprop(jnp, plan, w, g, state, taken):
+def _rmsprop(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any) -> Any:
     v = plan["rho"] * state["v"] + (1 - plan["rho"]) * g * g
     return w - plan["rate"] * g / (jnp.sqrt(v) + plan["epsilon"]), {"v": v}
 
 
-def _adam(jnp, plan, w, g, state, taken):
+def _adam(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any) -> Any:
     m = plan["momentum"] * state["m"] + (1 - plan["momentum"]) * g
     v = plan["rho"] * state["v"] + (1 - plan["rho"]) * g * g
     first, second = (_risen(jnp, plan[name], taken) for name in ("momentum", "rho"))
     return w - plan["rate"] / first * m / (jnp.sqrt(v / second) + plan["epsilon"]), {"m": m, "v": v}
 
 
-def _risen(jnp, decay, taken):
+def _risen(jnp: Any, decay: float, taken: Any) -> Any:
     """Return 1 - decay**taken, which single precision would cancel."""
     return -jnp.expm1(taken * math.log(decay)) if decay else 1.0
 
@@ -196,17 +200,17 @@ def _risen(jnp, decay, taken):
 OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adagrad": _adagrad, "rmsprop": _rmsprop, "adam": _adam}
 
 
-def begin(jnp, plan, p):
+def begin(jnp: Any, plan: dict[str, Any], p: dict[str, Any]) -> Any:
     """Return the state before the first step; empty for SGD without momentum."""
     names = {"sgd": ["v"] if plan["momentum"] else [], "adam": ["m", "v"]}.get(plan["optimizer"], ["v"])
     state = {x: {name: jnp.zeros_like(w) for name, w in p.items()} for x in names}
     return dict(state, taken=jnp.zeros((), jnp.float32)) if plan["optimizer"] == "adam" else state
 
 
-def moved(jax, plan, p, grads, state):
+def moved(jax: Any, plan: dict[str, Any], p: dict[str, Any], grads: dict[str, Any], state: Any) -> Any:
     """Return weights and state after a step; each weight's update is in its layer's scope."""
     rule, arrays = OPTIMIZERS[plan["optimizer"]], [x for x in state if x != "taken"]
-    after, kept = {}, {x: {} for x in arrays}
+    after, kept = dict[str, Any](), {x: dict[str, Any]() for x in arrays}
     if "taken" in state:
         kept["taken"] = state["taken"] + 1
     for name in p:

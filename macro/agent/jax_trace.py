@@ -7,9 +7,13 @@ correlation. XLA runs no command buffers (CUDA graphs) while it is profiled. On 
 operations of its programs are its kernels.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import device_clocks  # beside this file
 import graphs
@@ -25,18 +29,20 @@ STREAMS = 1 << 30  # stream numbers are smaller, those of processor threads larg
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 
 
-def starter(jax):
+def starter(jax: Any) -> Any:
     """Return a function that starts JAX's profiler in a folder, without spans of Python."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     return lambda folder: jax.profiler.start_trace(folder, profiler_options=options)
 
 
-def spans(jax, run, programs, layers, batch, inside=False):
+def spans(
+    jax: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False
+) -> Any:
     """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
     traced, moment = xplane.record(starter(jax), jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run)
     ran = {stats.get("hlo_module") for _, events in traced for _, _, _, stats in events}
-    by_module, products = {}, set()
+    by_module, products = dict[str, Any](), set[tuple[str, str]]()
     for call, arguments in programs:
         if "jit_" + call.__name__ in ran:
             text = call.lower(*arguments).compile().as_text()
@@ -48,7 +54,7 @@ def spans(jax, run, programs, layers, batch, inside=False):
     )
 
 
-def operation(name, stats):
+def operation(name: str, stats: dict[str, Any]) -> Any:
     """Return an event's (module, instruction), or the name of what surrounds instructions, or None."""
     if "hlo_op" in stats:
         return stats.get("hlo_module"), stats["hlo_op"]
@@ -57,7 +63,7 @@ def operation(name, stats):
     return None
 
 
-def tell(by_module, what):
+def tell(by_module: dict[str, Any], what: Any) -> Any:
     """Return rows and column of what `operation` returned."""
     if isinstance(what, tuple):
         module, name = what
@@ -65,12 +71,12 @@ def tell(by_module, what):
     return ["framework"], None
 
 
-def row(instruction, layers, batch, inside=False):
+def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False) -> Any:
     """Return an instruction's row by its scope, `jit(_update)/transpose(jvp(fc1))/dot_general`, or None."""
     parts = instruction.op_name.split("/")
     last = parts[-1]
     for part in parts[1:]:  # the first is the program's name
-        around, scope = SCOPE.match(part).groups()
+        around, scope = SCOPE.findall(part)[0]
         backward = "transpose(" in around
         if scope in recorder.LOSSES:
             return "loss"
@@ -94,7 +100,7 @@ def row(instruction, layers, batch, inside=False):
     return None
 
 
-def _role(last, opcode, backward, derives, activates):
+def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool) -> Any:
     """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"
@@ -105,13 +111,15 @@ def _role(last, opcode, backward, derives, activates):
     return None if backward else "forward"
 
 
-def profile(jax, call, wait, count, path, card):
+def profile(
+    jax: Any, call: Callable[..., Any], wait: Callable[[], object], count: int, path: str, card: str | None
+) -> str | None:
     """Write a trace of `count` calls and the `wait` for them in Chrome's format; return the reason if there is none.
 
     `card`: the GPU's name, None for a stand-in.
     """
 
-    def run():
+    def run() -> None:
         for _ in range(device_clocks.FIRST):
             call()
         wait()
@@ -129,7 +137,7 @@ def profile(jax, call, wait, count, path, card):
     return None
 
 
-def trace(planes, card):
+def trace(planes: Any, card: str | None) -> dict[str, Any]:
     """Return the document of a trace; a line of a GPU's plane has its stream's number."""
     zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
@@ -145,7 +153,7 @@ def trace(planes, card):
     return {"traceEvents": events, "deviceProperties": list(devices.values())}
 
 
-def _of_host(what, stats, where):
+def _of_host(what: str, stats: dict[str, Any], where: dict[str, int] | None) -> Any:
     """Return category, name and arguments; `where`: place of a stand-in, whose operations are kernels."""
     if what == device_clocks.STEPS:
         return "user_annotation", what, {}
@@ -156,7 +164,7 @@ def _of_host(what, stats, where):
     return None
 
 
-def _of_gpu(what, stats, where):
+def _of_gpu(what: str, stats: dict[str, Any], where: dict[str, int]) -> Any:
     """Return category, name and arguments of a stream's event; None for memory counters and summaries."""
     args = dict(where)
     if "correlation_id" in stats:

@@ -3,6 +3,11 @@
 A builder returns a function of the preceding layers' outputs, and the Keras layer that has the variables, or None.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import layouts  # beside this file
 
 VARIABLES = {
@@ -19,20 +24,20 @@ INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 class Kinds:
     """A builder for each of KINDS, by its name."""
 
-    def __init__(self, keras, layers):
+    def __init__(self, keras: Any, layers: list[dict[str, Any]]) -> None:
         self.keras, self.library, self.layers = keras, keras.layers, layers
 
-    def called(self, spec):
+    def called(self, spec: dict[str, Any]) -> Any:
         """Return a layer's name in Keras; PyTorch's parameters have no dots in theirs, our layers no `>`."""
         return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
-    def dense(self, spec):
+    def dense(self, spec: dict[str, Any]) -> Any:
         layer = self.library.Dense(
             spec["outputs"], activation(spec), name=self.called(spec), kernel_initializer="zeros"
         )
         return layer, layer
 
-    def conv(self, spec):
+    def conv(self, spec: dict[str, Any]) -> Any:
         top, left, bottom, right = layouts.pads(spec)
         if spec["groups"] > 1 and self.keras.backend.backend() == "tensorflow":
             raise NotImplementedError(
@@ -59,7 +64,7 @@ class Kinds:
         around = self.library.ZeroPadding2D(((top, bottom), (left, right)), name=self.called(spec) + ">pad")
         return (lambda x: layer(around(x))), layer
 
-    def pool(self, spec):
+    def pool(self, spec: dict[str, Any]) -> Any:
         largest, name = spec["mode"] == "max", self.called(spec)
         if spec["window"] == 0:
             global_pool = self.library.GlobalMaxPooling2D if largest else self.library.GlobalAveragePooling2D
@@ -77,27 +82,27 @@ class Kinds:
         of_those = self._called(lambda x: x * tensor(area / counts[:, :, None]), name + ">counted")
         return (lambda x: of_those(layer(pad(x)))), None
 
-    def norm(self, spec):
+    def norm(self, spec: dict[str, Any]) -> Any:
         kind = frozen(self.library.BatchNormalization) if spec["frozen"] else self.library.BatchNormalization
         affine, about = spec["affine"], {"momentum": 1 - spec["share"], "epsilon": spec["epsilon"]}
         layer = kind(center=affine, scale=affine, name=self.called(spec), **about)
         return layer, layer
 
-    def dropout(self, spec):
+    def dropout(self, spec: dict[str, Any]) -> Any:
         if spec.get("mask") is None:
             return self.library.Dropout(spec["share"], name=self.called(spec)), None
         mask = layouts.mask(spec, self.layers)
         return self._called(lambda x: x * self.keras.ops.convert_to_tensor(mask), self.called(spec)), None
 
-    def add(self, spec):
+    def add(self, spec: dict[str, Any]) -> Any:
         layer = self.library.Add(name=self.called(spec))
         return (lambda *given: layer(list(given))), None
 
-    def concat(self, spec):
+    def concat(self, spec: dict[str, Any]) -> Any:
         layer = self.library.Concatenate(name=self.called(spec))
         return (lambda *given: layer(list(given))), None
 
-    def flatten(self, spec):
+    def flatten(self, spec: dict[str, Any]) -> Any:
         """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         layer = self.library.Flatten(name=self.called(spec))
         if layouts.in_order(spec, self.layers):
@@ -105,15 +110,15 @@ class Kinds:
             return (lambda x: layer(turn(x))), None
         return layer, None
 
-    def shortcut(self, spec):
+    def shortcut(self, spec: dict[str, Any]) -> Any:
         stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = ((0, 0), (0, 0), (0, 0), (0, more))
         return self._called(lambda x: self.keras.ops.pad(x[:, ::stride, ::stride], pads), self.called(spec)), None
 
-    def activation(self, spec):
+    def activation(self, spec: dict[str, Any]) -> Any:
         return (lambda x: x), None
 
-    def _called(self, call, name):
+    def _called(self, call: Callable[..., Any], name: str) -> Any:
         return self.library.Lambda(call, name=name)
 
 
@@ -134,22 +139,22 @@ OPTIMIZERS = {  # rmsprop and adagrad add epsilon below the root
 }
 
 
-def activation(spec):
+def activation(spec: dict[str, Any]) -> Any:
     """Return Keras's name of a layer's activation, or None."""
     return None if spec["activation"] == "none" else spec["activation"]
 
 
-def frozen(kind):
+def frozen(kind: Any) -> Any:
     """Return a batch normalization class that always takes running statistics, and trains scale and shift."""
 
-    class Frozen(kind):
-        def call(self, inputs, training=None, mask=None):
+    class Frozen(kind):  # type: ignore[misc]
+        def call(self, inputs: list[Any], training: Any = None, mask: Any = None) -> Any:
             return kind.call(self, inputs, training=False, mask=mask)
 
     return Frozen
 
 
-def network(keras, plan, batch):
+def network(keras: Any, plan: dict[str, Any], batch: int) -> Any:
     """Return the model, and its variables by the suite's names."""
     layers, shape = plan["layers"], plan["input"]
     kinds, variables = Kinds(keras, layers), {}

@@ -3,8 +3,13 @@
 Where kernels are compiled nothing is recorded: a step is a single call.
 """
 
+from __future__ import annotations
 
-def spans(model, run):
+from collections.abc import Callable
+from typing import Any
+
+
+def spans(model: Any, run: Callable[[], object]) -> Any:
     """Return the spans of what `run` does with the adapter's model."""
     backend = model.keras.backend.backend()
     if backend != "torch" and not hasattr(model.model.optimizer.update_step, "scoped"):
@@ -12,22 +17,22 @@ def spans(model, run):
     return BACKENDS[backend](model, run)
 
 
-def _name_updates(model):
+def _name_updates(model: Any) -> None:
     """Put each variable's update in a scope with its layer's name; compile and run the step anew."""
     optimizer, names = model.model.optimizer, [name.rpartition(".")[0] for name in model.names]
     update = optimizer.update_step
 
-    def scoped(gradient, variable, rate):
+    def scoped(gradient: Any, variable: Any, rate: Any) -> Any:
         with model.keras.name_scope(names[optimizer._get_variable_index(variable)] + ".update"):
             return update(gradient, variable, rate)
 
-    scoped.scoped = True
+    scoped.scoped = True  # type: ignore[attr-defined]
     optimizer.update_step = scoped
     model.model.make_train_function(force=True)
     model.step()
 
 
-def record(model, run):
+def record(model: Any, run: Callable[[], object]) -> Any:
     """Return (rows, column, call) of what `run` does; [] for compiled kernels."""
     if model.keras.backend.backend() != "torch":
         return []
@@ -36,7 +41,7 @@ def record(model, run):
     return torch_record.record(run, model.model.zero_grad, _aligned(model))
 
 
-def _tensorflow(model, run):
+def _tensorflow(model: Any, run: Callable[[], object]) -> Any:
     import tensorflow as tf
     import tf_rows
 
@@ -44,7 +49,7 @@ def _tensorflow(model, run):
     return tf_rows.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
-def _jax(model, run):
+def _jax(model: Any, run: Callable[[], object]) -> Any:
     import jax
     import jax_trace
 
@@ -60,13 +65,13 @@ def _jax(model, run):
     return jax_trace.spans(jax, run, programs, model.network["layers"], len(labels), inside=True)
 
 
-def _torch(model, run):
+def _torch(model: Any, run: Callable[[], object]) -> Any:
     import torch
     import torch_trace
 
     forget = model.model.zero_grad
 
-    def marked():
+    def marked() -> None:
         with torch.profiler.record_function("Optimizer.zero_grad"):  # as that of PyTorch's optimizers
             forget()
 
@@ -77,7 +82,7 @@ def _torch(model, run):
         del model.model.zero_grad
 
 
-def _aligned(model):
+def _aligned(model: Any) -> Any:
     """Return a function from PyTorch's events to their rows."""
     import torch_rows
 

@@ -3,6 +3,11 @@
 The change is undone behind the block; only a few steps of training went otherwise.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 
 class Refused(Exception):
     """Refusal to leave something out; the text is the reason."""
@@ -11,12 +16,14 @@ class Refused(Exception):
 class KnockOut:
     """A module or parameter to leave out; `path`: its name as in rows; `known`: {id: (path, module)}."""
 
-    def __init__(self, torch, known, path):
+    def __init__(self, torch: Any, known: dict[int, tuple[str, Any]], path: str) -> None:
         """Find what `path` names. Raises Refused."""
-        self.torch, self.path, self.undone = torch, path, None
+        self.torch, self.path = torch, path
+        self.undone: Any = None
         by_path = dict(known.values())
         holder, _, name = path.rpartition(".")
-        self.module, self.parameter = by_path.get(path), None
+        self.module: Any = by_path.get(path)
+        self.parameter: Any = None
         if self.module is None and holder in by_path:
             self.parameter = dict(by_path[holder].named_parameters(recurse=False)).get(name)
         if self.module is None and self.parameter is None:
@@ -24,30 +31,30 @@ class KnockOut:
             raise Refused(f"no module and no parameter is called so; modules are {near} …")
 
     @property
-    def what(self):
+    def what(self) -> str:
         return "module" if self.parameter is None else "parameter"
 
-    def count(self):
+    def count(self) -> Any:
         """Return how many numbers the optimizer updates no more."""
         parameters = [self.parameter] if self.parameter is not None else list(self.module.parameters())
         return sum(p.numel() for p in parameters if p.requires_grad)
 
-    def shape(self):
+    def shape(self) -> list[Any]:
         return [] if self.parameter is None else list(self.parameter.shape)
 
-    def try_out(self, done):
+    def try_out(self, done: Callable[[str | None], None]) -> None:
         """Compare a module's output with its input at its next call, and pass None or the reason to `done`."""
-        handle = []
+        handle: list[Any] = []
 
-        def hook(module, args, output):
+        def hook(module: Any, args: Any, output: Any) -> None:
             handle.pop().remove()
-            given = args[0] if args else None
+            given: Any = args[0] if args else None
             alike = isinstance(output, self.torch.Tensor) and isinstance(given, self.torch.Tensor)
             done(None if alike and output.shape == given.shape else "its output is not like its input")
 
         handle.append(self.module.register_forward_hook(hook))
 
-    def apply(self):
+    def apply(self) -> None:
         if self.parameter is not None:
             self.parameter.requires_grad_(False)
             self.parameter.grad = None
@@ -55,7 +62,7 @@ class KnockOut:
             self.undone = self.module.__dict__.get("forward")
             self.module.forward = lambda given, *args, **kwargs: given
 
-    def undo(self):
+    def undo(self) -> None:
         if self.parameter is not None:
             self.parameter.requires_grad_(True)
         elif self.undone is None:

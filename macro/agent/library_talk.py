@@ -3,11 +3,14 @@
 While they print, standard output goes into a file; the program's lines are written to their destination afterwards.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re
 import sys
 import tempfile
+from typing import Any
 
 OUTPUT = 1  # standard output
 SWITCHES = "mkl_set_verbose", "mkldnn_set_verbose"
@@ -20,12 +23,14 @@ class Talk:
 
     Nothing is captured without such a library, or where the program requests verbose output itself."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Any) -> None:
         switches = getattr(torch._C, "_verbose", None)
         self.switches = [getattr(switches, name) for name in SWITCHES if hasattr(switches, name)]
-        self.libc, self.output, self.file = ctypes.CDLL(None), None, None
+        self.libc = ctypes.CDLL(None)
+        self.output: Any = None  # a copy of the program's descriptor
+        self.file: Any = None
 
-    def start(self):
+    def start(self) -> None:
         if not self.switches or any(os.environ.get(name) for name in ASKED):
             return
         self._flush()
@@ -41,7 +46,7 @@ class Talk:
         os.dup2(self.file.fileno(), OUTPUT)
         self._switch(1)
 
-    def stop(self):
+    def stop(self) -> Any:
         """Return the libraries' lines."""
         if self.file is None:
             return ""
@@ -57,22 +62,22 @@ class Talk:
             rest = rest[os.write(OUTPUT, rest) :]
         return b"".join(LINES.findall(text)).decode("utf-8", "replace")
 
-    def forked(self):
+    def forked(self) -> None:
         """Restore the output in a child of the program."""
         if self.file is not None:
             self._switch(0)
             self._back()
             self.file = None
 
-    def _back(self):
+    def _back(self) -> None:
         os.dup2(self.output, OUTPUT)
         os.close(self.output)
 
-    def _switch(self, level):
+    def _switch(self, level: int) -> None:
         for switch in self.switches:
             switch(level)
 
-    def _flush(self):
+    def _flush(self) -> None:
         try:
             sys.stdout.flush()
         except (AttributeError, ValueError, OSError):

@@ -4,9 +4,12 @@ A function of the script is wrapped where it is defined, so that all callers get
 module once that was imported.
 """
 
+from __future__ import annotations
+
 import ast
 import builtins
 import os
+from typing import Any
 
 import boundary  # beside this file
 
@@ -21,13 +24,14 @@ class NoSuchStep(BaseException):
 class Named:
     """A function that is a step; `step`: its name, or None; `module`: None if that is the script."""
 
-    def __init__(self, step, script, bound):
+    def __init__(self, step: str | None, script: str, bound: Any) -> None:
         self.step, self.script, self.boundary = step, script, bound
         module, _, self.function = (step or "").partition(":")
         in_script = module in ("__main__", os.path.splitext(os.path.basename(script))[0])
+        self.module: str | None
         self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
 
-    def source(self):
+    def source(self) -> Any:
         """Return the script's code, with the function decorated. Raises NoSuchStep."""
         with open(self.script, "rb") as stream:
             tree = ast.parse(stream.read(), self.script)
@@ -37,7 +41,7 @@ class Named:
                 self._missing(f"{os.path.basename(self.script)} defines")
         return compile(tree, self.script, "exec", dont_inherit=True)
 
-    def wrap(self, module):
+    def wrap(self, module: Any) -> None:
         """Wrap the function in its imported module. Raises NoSuchStep."""
         holder, parts = module, self.function.split(".")
         try:
@@ -48,11 +52,11 @@ class Named:
             self._missing(f"{self.module} has")
         setattr(holder, parts[-1], boundary.wrapped(function, self.boundary, self.function))
 
-    def _missing(self, who):
+    def _missing(self, who: str) -> None:
         raise NoSuchStep(f"--step {self.step}: {who} no {self.function}")
 
 
-def _decorate(body, parts):
+def _decorate(body: Any, parts: Any) -> Any:
     """Decorate a function, also below an `if` or a `try`; return whether it was found."""
     decorated = False
     for node in body:

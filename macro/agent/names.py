@@ -3,20 +3,27 @@
 Of an object only the others that it holds are read.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
+Holds = Callable[[Any], "dict[int, str]"]
 NOT_NAMES = ("self", "module", "mod", "m", "layer", "block", "cls", "obj", "_")
 COMPILED = "_orig_mod"  # of a module that torch.compile wraps
 DEEP = 40  # frames looked into
 
 
-def in_frames(wanted, skip, holds=None):
+def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) -> Any:
     """Return the outermost variable outside library code that is or holds this object; None without one.
 
     `skip`: prefixes of library file names; `holds(value)`: {id: path below}.
     """
-    frame, best = sys._getframe(1), None
+    frame: FrameType | None = sys._getframe(1)
+    best = None
     for _ in range(DEEP):
         if frame is None:
             break
@@ -27,7 +34,7 @@ def in_frames(wanted, skip, holds=None):
     return best
 
 
-def _among(variables, wanted, holds):
+def _among(variables: Any, wanted: Any, holds: Holds | None) -> Any:
     for name, value in list(variables.items()):
         if value is wanted and name not in NOT_NAMES and not name.startswith("__"):
             return name
@@ -40,7 +47,7 @@ def _among(variables, wanted, holds):
     return None
 
 
-def _below(value, wanted, holds):
+def _below(value: Any, wanted: Any, holds: Holds | None) -> Any:
     """Return an expression for the place in a list, tuple, dict or attributes; '' if it is not there."""
     item = _item(value, wanted)
     if item:
@@ -49,7 +56,7 @@ def _below(value, wanted, holds):
     return "." + path if path else inside(value, wanted, holds)
 
 
-def _item(value, wanted):
+def _item(value: Any, wanted: Any) -> Any:
     if type(value) in (list, tuple):
         return next((f"[{i}]" for i, item in enumerate(value[:64]) if item is wanted), "")
     if type(value) is dict:
@@ -57,7 +64,7 @@ def _item(value, wanted):
     return ""
 
 
-def inside(value, wanted, holds=None):
+def inside(value: Any, wanted: Any, holds: Holds | None = None) -> Any:
     """Return the attribute, or item of one, that is or holds the object: `.hidden[0]`; '' without one."""
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is not dict:
@@ -76,12 +83,12 @@ def inside(value, wanted, holds=None):
     return ""
 
 
-def tidy(path):
+def tidy(path: str) -> Any:
     """Return a path without the wrapper of a compiler."""
     return ".".join(part for part in path.split(".") if part != COMPILED) or path
 
 
-def library_folders():
+def library_folders() -> Any:
     """Return prefixes of library file names: this folder, the standard library, packages."""
     import sysconfig
 

@@ -1,5 +1,10 @@
 """Layers of images in NumPy: convolution, pooling, normalizations."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
 import graphs  # beside this file
 import layouts
 import numpy as np
@@ -13,17 +18,17 @@ CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache ho
 class Windows:
     """Places of a square window on padded images, and the elements under each."""
 
-    def __init__(self, size, window, stride, pads, dilation, places):
+    def __init__(self, size: Any, window: int, stride: Any, pads: Any, dilation: int, places: Any) -> None:
         self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
         self.top, self.left = pads[:2]
         reach = [(n - 1) * stride + (window - 1) * dilation + 1 for n in places]
         self.size, self.padded = size, [max(reach[0], self.top + size[0]), max(reach[1], self.left + size[1])]
 
-    def inside(self, padded):
+    def inside(self, padded: Any) -> Any:
         """Return the images without their padding."""
         return padded[..., self.top : self.top + self.size[0], self.left : self.left + self.size[1]]
 
-    def around(self, x, value=0.0):
+    def around(self, x: Any, value: Any = 0.0) -> Any:
         """Return images padded with `value`."""
         if self.padded == list(x.shape[-2:]):
             return x
@@ -31,7 +36,7 @@ class Windows:
         self.inside(padded)[...] = x
         return padded
 
-    def under(self, padded):
+    def under(self, padded: Any) -> Iterator[Any]:
         """Yield (row, column, view) of each element of the window; the view is images × places."""
         ends = [(n - 1) * self.stride + 1 for n in self.places]
         for r in range(self.window):
@@ -44,7 +49,7 @@ class Windows:
 class Conv(Layer):
     """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         (self.c, h, w), (self.k, oh, ow) = spec["in"][0], spec["out"]
         self.windows = Windows((h, w), spec["kernel"], spec["stride"], layouts.pads(spec), spec["dilation"], (oh, ow))
@@ -53,19 +58,19 @@ class Conv(Layer):
         self.many = max(1, min(self.batch, CHUNK // (4 * self.groups * self.terms * oh * ow)))
         self.columns = np.empty((self.many, self.groups, self.terms, oh * ow), np.float32)
 
-    def chunks(self):
+    def chunks(self) -> Iterator[Any]:
         for start in range(0, self.batch, self.many):
             yield slice(start, min(self.batch, start + self.many))
 
-    def filters(self):
+    def filters(self) -> Any:
         """Return weights as groups × filters × terms."""
         return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
 
-    def results(self, y):
+    def results(self, y: Any) -> Any:
         """Return outputs as images × groups × filters × places."""
         return y.reshape(len(y), self.groups, self.k // self.groups, -1)
 
-    def unfold(self, x):
+    def unfold(self, x: Any) -> Any:
         """Return inputs as images × groups × terms × places."""
         columns = self.columns[: len(x)]
         taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
@@ -73,7 +78,7 @@ class Conv(Layer):
             taps[:, :, r, s] = view
         return columns
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.x, row = inputs[0], self.row("forward")
         for part in self.chunks():
             columns = self.do(row, CONVOLUTION, self.unfold, self.x[part])
@@ -82,7 +87,7 @@ class Conv(Layer):
             self.do(row, "element-wise", np.add, self.z, self.weight("bias")[:, None, None], self.z)
         return self.z
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         self.grad("weight")[...] = 0
         for part in self.chunks():
             columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
@@ -95,14 +100,14 @@ class Conv(Layer):
             self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
         return self.dx
 
-    def _weights(self, dy, columns):
+    def _weights(self, dy: Any, columns: Any) -> None:
         """Add the weights' gradient of a chunk of images."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
         by_image = np.empty((len(dy), *total.shape), np.float32)
         self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
         self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
-    def fold(self, columns, dx):
+    def fold(self, columns: Any, dx: Any) -> None:
         """Add the gradient of each element of the windows to the image under it."""
         taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
@@ -112,7 +117,7 @@ class Conv(Layer):
 
 
 class Pool(Layer):
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         size, is_global = spec["in"][0][1:], spec["window"] == 0
         window, stride = (max(size), max(size)) if is_global else (spec["window"], spec["stride"])
@@ -121,31 +126,31 @@ class Pool(Layer):
         for _, _, view in self.windows.under(self.windows.around(np.ones((1, 1, *tuple(size)), np.float32))):
             self.counts += view[0, 0]
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.x = inputs[0]
         largest = self.spec["mode"] == "max"
         self.do(self.row("forward"), "pooling", self._largest if largest else self._average, self.x, self.z)
         return self.z
 
-    def _largest(self, x, z):
+    def _largest(self, x: Any, z: Any) -> None:
         z[...] = -np.inf
         for _, _, view in self.windows.under(self.windows.around(x, -np.inf)):
             np.maximum(z, view, out=z)
         self.top = z if not self.keeps else z.copy()
 
-    def _average(self, x, z):
+    def _average(self, x: Any, z: Any) -> None:
         z[...] = 0
         for _, _, view in self.windows.under(self.windows.around(x)):
             z += view
         z /= self.counts
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         if self.dx[0] is not None:
             largest = self.spec["mode"] == "max"
             self.do(self.row("gradient"), "pooling", self._to_largest if largest else self._to_all, dz, self.dx[0])
         return self.dx
 
-    def _to_largest(self, dz, dx):
+    def _to_largest(self, dz: Any, dx: Any) -> None:
         """Pass gradients to the first of equal maxima, row by row."""
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         given = np.zeros(dz.shape, bool)
@@ -156,7 +161,7 @@ class Pool(Layer):
             given |= first
         dx[...] = self.windows.inside(padded)
 
-    def _to_all(self, dz, dx):
+    def _to_all(self, dz: Any, dx: Any) -> None:
         padded, share = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32), dz / self.counts
         for _, _, view in self.windows.under(padded):
             view += share
@@ -164,7 +169,7 @@ class Pool(Layer):
 
 
 class Norm(Layer):
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.channels = spec["in"][0][0]
         self.mean, self.variance = (np.full(self.channels, x, np.float32) for x in (0, 1))
@@ -172,13 +177,13 @@ class Norm(Layer):
         self.count = self.z.size // self.channels
         self.hat = np.empty_like(self.z)
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.do(self.row("forward"), "normalization", self._forward, inputs[0], self.z)
         return self.z
 
-    def _forward(self, x, z):
+    def _forward(self, x: Any, z: Any) -> None:
         if self.spec["frozen"]:
-            self.seen = self.mean, self.variance
+            self.seen: Any = self.mean, self.variance
         else:
             self.seen = self._mean(x), None
         centered = np.subtract(x, self.seen[0][:, None, None], out=self.hat)
@@ -192,18 +197,18 @@ class Norm(Layer):
         else:
             z[...] = self.hat
 
-    def _mean(self, x):
+    def _mean(self, x: Any) -> Any:
         """Return the mean of each channel, with the terms in the model's order."""
         if self.model.order is None:
             return x.mean(axis=(0, 2, 3))
         rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
         return rows[:, self.model.order(rows.shape[1])].sum(axis=1) / np.float32(self.count)
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         self.do(self.row("gradient"), "normalization", self._backward, dz, self.dx[0])
         return self.dx
 
-    def _backward(self, dz, dx):
+    def _backward(self, dz: Any, dx: Any) -> None:
         means = self._mean(dz), self._mean(dz * self.hat)
         if self.spec["affine"]:
             np.multiply(means[0], np.float32(self.count), out=self.grad("shift"))
@@ -219,7 +224,7 @@ class Norm(Layer):
         np.subtract(dz, dx, out=dx)
         dx *= scale[:, None, None]
 
-    def keep(self):
+    def keep(self) -> None:
         if not self.spec["frozen"]:
             share = np.float32(self.spec["share"])
             unbiased = self.seen[1] * np.float32(self.count / max(1.0, self.count - 1.0))
@@ -233,20 +238,20 @@ class LocalResponseNorm(Layer):
     The scale is k + alpha/size * the sum of x * x of the channels around.
     """
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.do(self.row("forward"), "normalization", self._forward, inputs[0], self.z)
         return self.z
 
-    def _forward(self, x, z):
+    def _forward(self, x: Any, z: Any) -> None:
         self.x, spec = x, self.spec
         self.share = np.float32(spec["alpha"] / spec["size"])
         self.scale = self._around(x * x) * self.share + np.float32(spec["k"])
         np.multiply(x, self.scale ** np.float32(-spec["beta"]), out=z)
 
-    def _around(self, x):
+    def _around(self, x: Any) -> Any:
         """Return sums of neighboring channels, as many before as behind, in the model's order of terms."""
         reach, channels = self.spec["size"] // 2, x.shape[1]
-        shifts = range(-reach, reach + 1)
+        shifts = list(range(-reach, reach + 1))
         if self.model.order is not None:
             shifts = [shifts[i] for i in self.model.order(len(shifts))]
         sums = np.zeros_like(x)
@@ -256,12 +261,12 @@ class LocalResponseNorm(Layer):
                 sums[:, first - shift : last - shift] += x[:, first:last]
         return sums
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         if self.dx[0] is not None:
             self.do(self.row("gradient"), "normalization", self._backward, dz, self.dx[0])
         return self.dx
 
-    def _backward(self, dz, dx):
+    def _backward(self, dz: Any, dx: Any) -> None:
         beta = np.float32(self.spec["beta"])
         power = self.scale**-beta
         np.multiply(dz, power, out=dx)

@@ -3,13 +3,17 @@
 Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 
-def aligned(shape):
+def aligned(shape: Any) -> Any:
     """Return float32 zeros that begin at a multiple of 64 bytes, which streaming stores need."""
     count = 4 * int(np.prod(shape))
     raw = np.zeros(count + 64, np.uint8)
@@ -17,7 +21,7 @@ def aligned(shape):
     return raw[start : start + count].view(np.float32).reshape(shape)
 
 
-def copied(array):
+def copied(array: Any) -> Any:
     """Return an aligned copy; of integers a plain one."""
     if array.dtype.kind != "f":
         return array.copy()
@@ -26,7 +30,7 @@ def copied(array):
     return copy
 
 
-def host(array):
+def host(array: Any) -> Any:
     """Return a copy in host memory."""
     return array.copy()
 
@@ -34,9 +38,13 @@ def host(array):
 class Products:
     """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
 
-    order = None
+    order: Callable[[int], Any] | None = None
+    do: Any
+    batch: int
+    weights: dict[str, Any]
+    grads: dict[str, Any]
 
-    def dot(self, row, a, b, out, column="gemm"):
+    def dot(self, row: Any, a: Any, b: Any, out: Any, column: str = "gemm") -> None:
         """Compute a·b, of stacks of matrices too, with the terms in the model's order."""
         call = np.dot if a.ndim == 2 else np.matmul
         if self.order is None:
@@ -49,7 +57,7 @@ class Products:
 class Layer:
     """A layer: `forward` returns z, before the activation; `backward` the inputs' gradients from z's."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
         self.name, self.after, self.activation = spec["name"], spec["after"], spec["activation"]
         self.keeps = self.activation != "none"  # backward needs the output again
@@ -57,21 +65,21 @@ class Layer:
         self.z = aligned(self.shape(spec["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
         self.dx = [None if spec["first"] else aligned(self.shape(x)) for x in spec["in"]]
-        self.state = {}
+        self.state: dict[str, Any] = {}
 
-    def shape(self, of):
+    def shape(self, of: Any) -> Any:
         return (self.batch, *list(of))
 
-    def row(self, role):
+    def row(self, role: str) -> list[Any]:
         return [f"{self.name} {role}"]
 
-    def weight(self, name):
+    def weight(self, name: str) -> Any:
         return self.model.weights[f"{self.name}.{name}"]
 
-    def grad(self, name):
+    def grad(self, name: str) -> Any:
         return self.model.grads[f"{self.name}.{name}"]
 
-    def activate(self, z):
+    def activate(self, z: Any) -> Any:
         pass_ = partial(self.do, self.row("activation"), "element-wise")
         if self.activation == "sigmoid":
             pass_(np.negative, z, out=self.y)
@@ -82,7 +90,7 @@ class Layer:
             return pass_(np.maximum, z, np.float32(0), out=self.y)
         return z
 
-    def derive(self, dy):
+    def derive(self, dy: Any) -> Any:
         """Return the gradient of z, written into z, from that of y."""
         pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
         if self.activation == "sigmoid":
@@ -94,18 +102,18 @@ class Layer:
             return pass_(np.multiply, dy, alive, out=self.z)
         return dy
 
-    def keep(self):
+    def keep(self) -> None:
         """Save what a step keeps for the next."""
 
 
 class Dense(Layer):
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.x = inputs[0]
         self.model.dot(self.row("forward"), self.x, self.weight("weight"), self.z)
         self.do(self.row("forward"), "element-wise", np.add, self.z, self.weight("bias"), self.z)
         return self.z
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         self.model.dot(self.row("wgrad"), self.x.T, dz, self.grad("weight"))
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         if self.dx[0] is not None:
@@ -114,23 +122,23 @@ class Dense(Layer):
 
 
 class Add(Layer):
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         return self.do(self.row("forward"), "element-wise", np.add, inputs[0], inputs[1], out=self.z)
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> list[Any]:
         return [dz, dz]
 
 
 class Concat(Layer):
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         ends = accumulate(shape[0] for shape in spec["in"])
         self.parts = [slice(end - shape[0], end) for end, shape in zip(ends, spec["in"])]
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         return self.do(self.row("forward"), "copy", np.concatenate, inputs, axis=1, out=self.z)
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         for dx, part in zip(self.dx, self.parts):
             if dx is not None:
                 self.do(self.row("gradient"), "copy", np.copyto, dx, dz[:, part])
@@ -138,43 +146,44 @@ class Concat(Layer):
 
 
 class Flatten(Layer):
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.shape_in = inputs[0].shape
         self.z = inputs[0].reshape(self.batch, -1) if not self.keeps else self._flat_copy(inputs[0])
         return self.z
 
-    def _flat_copy(self, x):
+    def _flat_copy(self, x: Any) -> Any:
         """Return a copy for an activation, whose gradient is written into z."""
         return x.reshape(self.batch, -1).copy()
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> list[Any]:
         return [dz.reshape(self.shape_in)]
 
 
 class Dropout(Layer):
     """Dropout: z = x * mask, given or drawn in each step."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
-        given, self.drawn = spec.get("mask"), None
+        given = spec.get("mask")
+        self.drawn: Any = None
         if given is not None:
             self.mask = copied(given)
         else:
             self.mask, self.drawn = aligned(self.z.shape), np.random.default_rng(list(bytearray(self.name, "utf-8")))
 
-    def _draw(self):
+    def _draw(self) -> None:
         keep = 1.0 - self.spec["share"]
         self.drawn.random(self.mask.shape, dtype=np.float32, out=self.mask)
         np.less(self.mask, np.float32(keep), out=self.mask)
         self.mask *= np.float32(1.0 / keep)
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         if self.drawn is not None:
             self.do(self.row("forward"), "random numbers", self._draw)
         self.do(self.row("forward"), "element-wise", np.multiply, inputs[0], self.mask, out=self.z)
         return self.z
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         if self.dx[0] is not None:
             self.do(self.row("gradient"), "element-wise", np.multiply, dz, self.mask, out=self.dx[0])
         return self.dx
@@ -183,20 +192,20 @@ class Dropout(Layer):
 class Shortcut(Layer):
     """Shortcut without weights (option A of ResNet): strided pixels, zeros for new channels."""
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
-        def subsampled(x, z):
+        def subsampled(x: Any, z: Any) -> None:
             z[:, :channels] = x[:, :, ::stride, ::stride]
             z[:, channels:] = 0
 
         self.do(self.row("forward"), "copy", subsampled, inputs[0], self.z)
         return self.z
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         stride, channels = self.spec["stride"], self.spec["in"][0][0]
 
-        def spread(dz, dx):
+        def spread(dz: Any, dx: Any) -> None:
             dx[...] = 0
             dx[:, :, ::stride, ::stride] = dz[:, :channels]
 
@@ -208,10 +217,10 @@ class Shortcut(Layer):
 class Activation(Layer):
     """Activation as a layer of its own; the input is z."""
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         return inputs[0]
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> list[Any]:
         return [dz]
 
 

@@ -8,6 +8,8 @@ script has imported torch, so that the script's settings of the environment come
 What is imported here is of the standard library and Python 3.9: it runs with any PyTorch of the user's.
 """
 
+from __future__ import annotations
+
 import builtins
 import importlib.machinery
 import json
@@ -17,6 +19,8 @@ import threading
 import time
 import traceback
 import types
+from collections.abc import Callable
+from typing import Any
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "core"))
 import blocks  # beside this file
@@ -28,8 +32,10 @@ import torch_watch
 
 sys.path.pop(1)
 
-MODULES = ("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder")
-MODULES += ("torch_again", "torch_modules", "torch_watch")
+MODULES = (
+    *("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder"),
+    *("torch_again", "torch_modules", "torch_watch"),
+)
 for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
@@ -46,10 +52,10 @@ LOOK = 0.5  # seconds between two checks
 class After:
     """Import hook that calls a function once a module was imported by the script."""
 
-    def __init__(self, wanted):
+    def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self.wanted = dict(wanted)  # {module: function to call with it}
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in self.wanted:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -57,28 +63,30 @@ class After:
             return None
         then, load = self.wanted.pop(name), spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             load(module)
             then(module)
 
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
 class Watching:
     """Instruments around a script."""
 
-    def __init__(self, job, channel, requests):
+    def __init__(self, job: dict[str, Any], channel: loop.Channel, requests: Any) -> None:
         self.job, self.channel = job, channel
         self.blocks = blocks.Blocks(channel, requests, job["stop"])
         self.boundary = boundary.Boundary(self.blocks, self.ready)
         self.named = named_step.Named(job["step"], job["script"], self.boundary)
-        self.torch = self.optimizers = self.forward = None
+        self.torch: Any = None
+        self.optimizers: boundary.Optimizers | None = None
+        self.forward: boundary.Forward | None = None
         self.marked = self.reported = False
 
-    def install(self, folder):
+    def install(self, folder: str) -> None:
         """Install the hooks before the script begins; `folder`: of the module whose `step` marks steps."""
-        wanted = {"torch": self.with_torch}
+        wanted: dict[str, Callable[[Any], object]] = {"torch": self.with_torch}
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
         sys.meta_path.insert(0, After(wanted))
@@ -91,22 +99,22 @@ class Watching:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
-    def _forked(self):
+    def _forked(self) -> None:
         self.blocks.pid = self.boundary.pid = -1  # a child of the script has no driver
         if self.blocks.talk:
             self.blocks.talk.forked()
 
-    def begin(self):
+    def begin(self) -> None:
         if not self.marked:
             self.marked = True
             if self.optimizers:
                 self.optimizers.ends = False
         self.boundary.begin("with step()")
 
-    def end(self):
+    def end(self) -> None:
         self.boundary.end("with step()")
 
-    def with_torch(self, torch):
+    def with_torch(self, torch: Any) -> None:
         self.torch, self.blocks.spans = torch, torch_watch.Spans(torch, self.foreign)
         self.boundary.held = self._held
         self.channel.send("torch", version=torch.__version__)
@@ -123,7 +131,7 @@ class Watching:
             later.daemon = True
             later.start()
 
-    def _later(self):
+    def _later(self) -> None:
         """Watch the calls of modules if no optimizer steps."""
         end = time.time() + min(PATIENCE, self.job["wait"] / 3)
         while time.time() < end:
@@ -132,16 +140,16 @@ class Watching:
                 return
         self._look_at_calls()
 
-    def _alone(self):
+    def _alone(self) -> bool:
         """Return whether neither an optimizer nor a mark has ended a step."""
         return not (self.marked or (self.optimizers and self.optimizers.total))
 
-    def _look_at_calls(self):
+    def _look_at_calls(self) -> None:
         if self.forward is None:
             self.forward = boundary.Forward(self.torch, self.boundary, self._alone)
             self.forward.install()
 
-    def _held(self):
+    def _held(self) -> Any:
         """Return whether a profiler of the script is on, and report the first time."""
         on = self.torch.autograd._profiler_enabled()
         if on and not self.reported:
@@ -149,12 +157,12 @@ class Watching:
             self.channel.send("held")
         return on
 
-    def foreign(self):
+    def foreign(self) -> None:
         """Stop watching when a profiler of the script is about to start."""
         if self.boundary.is_ready and not self.blocks.over and os.getpid() == self.blocks.pid:
             self.blocks.give_up("profiler", FOREIGN)
 
-    def ready(self, how):
+    def ready(self, how: str) -> None:
         """Report the process when its steps are warm, and wait for the first block."""
         if self.forward is not None:
             self.forward.remove()
@@ -173,7 +181,7 @@ class Watching:
         self.blocks.wait()
 
 
-def run(job, watching):
+def run(job: dict[str, Any], watching: Watching) -> None:
     """Execute the script as the interpreter would: its folder first on the path, its argv, `__main__`."""
     path = job["script"]
     sys.argv[:] = [path] + job["arguments"]
@@ -186,7 +194,7 @@ def run(job, watching):
     exec(code, module.__dict__)
 
 
-def ended(watching, job, channel):
+def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> Any:
     """Run the script; return how it ended, the reason, and the exit code of this process."""
     try:
         run(job, watching)
@@ -209,7 +217,7 @@ def ended(watching, job, channel):
         return "failed", _where(error, trace, job), 1
 
 
-def _where(error, trace, job):
+def _where(error: Any, trace: Any, job: dict[str, Any]) -> Any:
     """Return an exception on one line, with the last line of the script that it passed."""
     line = None
     while trace is not None:
@@ -220,7 +228,7 @@ def _where(error, trace, job):
     return where + loop.reason(error)
 
 
-def flush():
+def flush() -> None:
     """Flush standard output, if the script has left it open."""
     try:
         sys.stdout.flush()
@@ -228,7 +236,7 @@ def flush():
         pass
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     read, write, parent = map(int, arguments[1:4])
     loop.die_with(parent)
     channel = loop.Channel(write)

@@ -4,10 +4,14 @@ On a GPU CuPy computes all passes that no kernel of the suite does, under NumPy'
 kernels; so far only a stand-in has run that.
 """
 
+from __future__ import annotations
+
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from kernels import devices
 from kernels.errors import SuiteError
@@ -18,19 +22,19 @@ ROUNDS = 5  # timed calls of a candidate
 HERE = Path(__file__).parent
 
 
-def place(job):
+def place(job: dict[str, Any]) -> Any:
     """Return the name of the kernels' device."""
     name = job.get("device", "cpu")
     return "cpu" if name == "fake" else name
 
 
-def opened(job):
+def opened(job: dict[str, Any]) -> Any:
     """Open the job's device. Raises NotImplementedError if it is missing."""
     reason = devices.missing(place(job))
     if reason:
         raise NotImplementedError(reason)
     try:
-        device = devices.open_device(place(job))
+        device: Any = devices.open_device(place(job))
     except SuiteError as error:
         raise NotImplementedError(str(error)) from None
     if place(job) != "cpu":
@@ -38,7 +42,7 @@ def opened(job):
     return device
 
 
-def on(cupy):
+def on(cupy: Any) -> None:
     """Replace NumPy by CuPy in the modules of layers, for this process from now on."""
     import numpy
 
@@ -55,7 +59,7 @@ def on(cupy):
                 setattr(module, name, ways[name])
 
 
-def installed(package, otherwise=None):
+def installed(package: str, otherwise: str | None = None) -> Any:
     """Return a package's version without loading the package, or `otherwise`."""
     try:
         return version(package)
@@ -63,10 +67,10 @@ def installed(package, otherwise=None):
         return otherwise
 
 
-def facts(device):
+def facts(device: Any) -> dict[str, Any]:
     """Return a GPU's model and driver, and the versions of the libraries of its rows."""
 
-    def release(library):
+    def release(library: Any) -> Any:
         try:
             return library.kernel()[0]
         except Exception as error:  # missing or broken, as its rows report
@@ -78,13 +82,13 @@ def facts(device):
     return dict(libraries, model=cards["model"], arch=cards["isa"], driver=cards["driver"], cupy=cupy)
 
 
-def address(array):
+def address(array: Any) -> Any:
     """Return the address of an array's first element, on any device."""
     place_on_gpu = getattr(array.data, "ptr", None)
     return array.__array_interface__["data"][0] if place_on_gpu is None else place_on_gpu
 
 
-def seconds(device, call, warm):
+def seconds(device: Any, call: Callable[..., Any], warm: bool) -> Any:
     """Return the median seconds of a call, without the first, which loads kernels.
 
     With `warm` the card first runs for a while: an idle one is at its lowest clock.

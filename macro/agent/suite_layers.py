@@ -5,10 +5,16 @@ suite's tables, where PyTorch is installed; all else is NumPy's. Launches are bo
 in place from step to step, except gradients that PyTorch returns for a normalization.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import layouts  # beside this file
 import numpy as np
 import numpy_images
 import numpy_layers
+import numpy_losses
 import numpy_optimizers
 import suite_device
 
@@ -18,16 +24,17 @@ from kernels.ops.conv.problem import Conv as Problem
 from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm import Gemm
 from kernels.ops.optimizer.problem import RULES, Optimizer
+from kernels.ops.softmax.problem import Softmax as Cross
 from macro.networks.optimizers import rule
 
 
 class Bound:
     """Launches of a layer, prepared at the first call, bound again when an array has moved."""
 
-    def __init__(self, products):
-        self.products, self.prepared, self.calls = products, {}, {}
+    def __init__(self, products: Any) -> None:
+        self.products, self.prepared, self.calls = products, dict[str, Any](), dict[str, Any]()
 
-    def __call__(self, what, problem, arrays):
+    def __call__(self, what: str, problem: Any, arrays: Any) -> Any:
         where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
             self.prepared[what] = self.products.prepared(problem)
@@ -39,36 +46,44 @@ class Bound:
 class Dense(numpy_layers.Dense):
     """A dense layer whose products are the fastest rows of the table of `micro.gemm`."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.bound = Bound(model.products)
         self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
+        self.moved: Any = None  # array that the product of a step moves, or None
+        if isinstance(model.optimizer, Fused):
+            self.moved, factors = model.optimizer.target(self.name + ".weight", self.weight("weight"))
+            self.moving = Gemm(self.inputs, self.outputs, self.batch, "tn", **factors)
+            model.products.prepared(self.moving)  # chosen before any step
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.x = inputs[0]
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
         problem = Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
         self.do(self.row("forward"), "gemm", self.bound("forward", problem, [self.x, self.weight("weight"), self.z]))
         return self.z
 
-    def backward(self, dz):
-        problem = Gemm(self.inputs, self.outputs, self.batch, "tn")
-        self.do(self.row("wgrad"), "gemm", self.bound("wgrad", problem, [self.x, dz, self.grad("weight")]))
-        self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
-        if self.dx[0] is not None:
+    def backward(self, dz: Any) -> Any:
+        if self.dx[0] is not None:  # first: a step may move the weights in the product below
             problem = Gemm(self.batch, self.inputs, self.outputs, "nt")
             self.do(self.row("dgrad"), "gemm", self.bound("dgrad", problem, [dz, self.weight("weight"), self.dx[0]]))
+        phase = "update" if self.model.stepping and self.moved is not None else "wgrad"
+        problem = self.moving if phase == "update" else Gemm(self.inputs, self.outputs, self.batch, "tn")
+        target = self.moved if phase == "update" else self.grad("weight")
+        rows = self.row("wgrad") + (self.row("update") if target is self.weight("weight") else [])
+        self.do(rows, "gemm", self.bound(phase, problem, [self.x, dz, target]))
+        self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         return self.dx
 
 
 class Conv(numpy_layers.Layer):
     """A convolution whose passes are the fastest rows of the table of `micro.conv`."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.bound = Bound(model.products)
 
-    def problem(self, direction):
+    def problem(self, direction: str) -> Any:
         (c, h, w), spec = self.spec["in"][0], self.spec
         sizes = {"n": self.batch, "c": c, "h": h, "w": w, "k": spec["filters"]}
         sizes.update(r=spec["kernel"], s=spec["kernel"])
@@ -76,11 +91,11 @@ class Conv(numpy_layers.Layer):
         sizes.update(zip(SIDES, spec["pads"]) if spec["pads"] else {"pad": spec["pad"]})
         return Problem(direction=direction, **sizes)
 
-    def run(self, direction, arrays):
+    def run(self, direction: str, arrays: Any) -> None:
         call = self.bound(direction, self.problem(direction), arrays)
         self.do(self.row(direction), numpy_images.CONVOLUTION, call)
 
-    def forward(self, inputs):
+    def forward(self, inputs: list[Any]) -> Any:
         self.x = inputs[0]
         self.run("forward", [self.x, self.weight("weight"), self.z])
         if self.spec["bias"]:
@@ -88,7 +103,7 @@ class Conv(numpy_layers.Layer):
             self.do(self.row("forward"), "element-wise", np.add, self.z, bias, self.z)
         return self.z
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         self.run("wgrad", [self.x, dz, self.grad("weight")])
         if self.spec["bias"]:
             self.do(self.row("bias gradient"), "reduction", dz.sum, axis=(0, 2, 3), out=self.grad("bias"))
@@ -97,27 +112,27 @@ class Conv(numpy_layers.Layer):
         return self.dx
 
 
-class Activated:
+class Activated(numpy_layers.Layer):
     """Activations of a layer by the suite's kernels."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.passes = Bound(model.products)
 
-    def activate(self, z):
+    def activate(self, z: Any) -> Any:
         return self._pass("forward", "activation", [z, self.y]) if self.keeps else z
 
-    def derive(self, dy):
+    def derive(self, dy: Any) -> Any:
         return self._pass("dgrad", "activation gradient", [self.y, dy, self.z]) if self.keeps else dy
 
-    def _pass(self, phase, role, arrays):
+    def _pass(self, phase: str, role: str, arrays: Any) -> Any:
         problem = Activation(self.z.size, self.activation, phase)
         call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
         self.do(self.row(role), "element-wise", call)
         return arrays[-1]
 
 
-def activated(builder):
+def activated(builder: Any) -> Any:
     """Return a builder whose layers' activations are the suite's kernels."""
     return type(builder.__name__, (Activated, builder), {})
 
@@ -125,34 +140,70 @@ def activated(builder):
 class Moved:
     """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
 
-    def __init__(self, plan, weights, products):
+    def __init__(self, plan: dict[str, Any], weights: dict[str, Any], products: Any) -> None:
         self.rule = rule(plan["optimizer"], plan["momentum"])
         self.plan, self.bound = plan, Bound(products)
         self.state = {
             name: [np.zeros(w.size, np.float32) for _ in RULES[self.rule].state] for name, w in weights.items()
         }
 
-    def begin(self):
+    def begin(self) -> None:
         """Start a step."""
 
-    def move(self, do, name, w, g):
+    def move(self, do: Callable[..., Any], name: str, w: Any, g: Any) -> None:
         settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"], "decay": 0.0}
         problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], **settings)
         do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
+
+
+class Fused(Moved):
+    """SGD whose dense layers move their weights, or the velocity of those, in the product of a gradient."""
+
+    def __init__(self, plan: dict[str, Any], weights: dict[str, Any], products: Any) -> None:
+        super().__init__(plan, weights, products)
+        self.inside = {layer["name"] + ".weight" for layer in plan["layers"] if layer["kind"] == "dense"}
+
+    def target(self, name: str, w: Any) -> tuple[Any, dict[str, Any]]:
+        """Return the array that a layer's product moves, and the product's factors."""
+        if not self.plan["momentum"]:
+            return w, {"alpha": -self.plan["rate"], "beta": 1.0}
+        return self.state[name][0].reshape(w.shape), {"beta": self.plan["momentum"]}
+
+    def move(self, do: Callable[..., Any], name: str, w: Any, g: Any) -> None:
+        if name not in self.inside:
+            super().move(do, name, w, g)
+        elif self.plan["momentum"]:  # the velocity takes the place of a gradient
+            problem = Optimizer(rule="sgd", tensors=1, size=w.size, lr=self.plan["rate"], decay=0.0)
+            do(self.bound(name, problem, [*self.state[name], w.reshape(-1)]))
+
+
+class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
+    """Softmax and its gradient by the suite's kernel."""
+
+    def __init__(self, labels: Any, classes: int, products: Any) -> None:
+        super().__init__(labels, classes)
+        self.problem, self.bound = Cross(len(labels), classes), Bound(products)
+        self.z, self.losses = np.zeros((len(labels), classes), np.float32), np.zeros(len(labels), np.float32)
+
+    def gradient(self, z: Any) -> None:
+        np.copyto(self.z, z)
+        self.bound("loss", self.problem, [self.z, self.labels, z, self.losses])()
+        z *= self.share
 
 
 # Rules taken from NumPy's passes, by `on_gpu`: adam corrects its moments; for the others a GPU has no kernel here.
 BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 
-def optimizer(plan, weights, products):
+def optimizer(plan: dict[str, Any], weights: dict[str, Any], products: Any) -> Any:
     """Return the optimizer by the suite's kernel, or by NumPy's passes."""
     if plan["optimizer"] in BY_PASSES[products.on_gpu]:
         return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
-    return Moved(plan, weights, products)
+    fuses = plan["optimizer"] == "sgd" and not products.on_gpu
+    return (Fused if fuses else Moved)(plan, weights, products)
 
 
-def torch(products):
+def torch(products: Any) -> Any:
     """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
     if library.missing() or products.on_gpu:
         return None
@@ -165,7 +216,7 @@ def torch(products):
 class Pool(numpy_images.Pool):
     """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         size, is_global, (top, left, bottom, right) = spec["in"][0][1:], spec["window"] == 0, layouts.pads(spec)
         self.torch = torch(model.products)
@@ -173,27 +224,29 @@ class Pool(numpy_images.Pool):
         self.by_torch = self.torch is not None and (is_global or alike)
         window, stride = (size, size) if is_global else ([spec["window"]] * 2, [spec["stride"]] * 2)
         self.how = (window, stride, [top, left])
+        self.at: Any = None  # places of maxima
         self.last = spec.get("rounding") == "ceil", False, None  # ceil_mode, count_include_pad, divisor_override
 
-    def _of(self, *arrays):
+    def _of(self, *arrays: Any) -> list[Any]:
         return [self.torch.from_numpy(array) for array in arrays]
 
-    def _largest(self, x, z):
+    def _largest(self, x: Any, z: Any) -> None:
         if not self.by_torch:
             super()._largest(x, z)
             return
         x, z = self._of(x, z)
-        self.at = self.torch.empty(z.shape, dtype=self.torch.int64) if not hasattr(self, "at") else self.at
+        if self.at is None:
+            self.at = self.torch.empty(z.shape, dtype=self.torch.int64)
         self.torch.ops.aten.max_pool2d_with_indices.out(x, *self.how, [1, 1], self.last[0], out=z, indices=self.at)
 
-    def _average(self, x, z):
+    def _average(self, x: Any, z: Any) -> None:
         if not self.by_torch:
             super()._average(x, z)
             return
         x, z = self._of(x, z)
         self.torch.ops.aten.avg_pool2d.out(x, *self.how, *self.last, out=z)
 
-    def _to_largest(self, dz, dx):
+    def _to_largest(self, dz: Any, dx: Any) -> None:
         if not self.by_torch:
             super()._to_largest(dz, dx)
             return
@@ -201,7 +254,7 @@ class Pool(numpy_images.Pool):
         back = self.torch.ops.aten.max_pool2d_with_indices_backward.grad_input
         back(dz, x, *self.how, [1, 1], self.last[0], self.at, grad_input=dx)
 
-    def _to_all(self, dz, dx):
+    def _to_all(self, dz: Any, dx: Any) -> None:
         if not self.by_torch:
             super()._to_all(dz, dx)
             return
@@ -212,22 +265,22 @@ class Pool(numpy_images.Pool):
 class Norm(numpy_images.Norm):
     """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
 
-    def __init__(self, model, spec):
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.torch = torch(model.products)
         self.saved = np.zeros((2, self.channels), np.float32)
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
 
-    def _moved(self):
+    def _moved(self) -> list[Any]:
         """Return scale and shift."""
         arrays = [self.weight(name) for name in ("scale", "shift")] if self.spec["affine"] else self.plain
         return [self.torch.from_numpy(array) for array in arrays]
 
-    def _kept(self):
+    def _kept(self) -> list[Any]:
         """Return the running statistics of a frozen layer, else None."""
         return [self.torch.from_numpy(x) if self.spec["frozen"] else None for x in (self.mean, self.variance)]
 
-    def _forward(self, x, z):
+    def _forward(self, x: Any, z: Any) -> None:
         if self.torch is None:
             super()._forward(x, z)
             return
@@ -239,12 +292,12 @@ class Norm(numpy_images.Norm):
         if trains:
             self.seen = self.saved[0], self.saved[1] ** -2.0 - np.float32(epsilon)
 
-    def backward(self, dz):
+    def backward(self, dz: Any) -> Any:
         if self.torch is None:
             return super().backward(dz)
         return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
 
-    def _gradients(self, dz):
+    def _gradients(self, dz: Any) -> Any:
         """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
         affine, asked = self.spec["affine"], self.dx[0] is not None
         how = [self.torch.from_numpy(dz), self.x, self._moved()[0], *self._kept()]

@@ -1,11 +1,15 @@
 """Choice of the suite's fastest kernel for each product and convolution, tried once and stored."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import suite_device  # beside this file
 
@@ -53,19 +57,20 @@ CANDIDATES = {
     ),
     "activation": ("c",),
     "optimizer": ("c",),
+    "softmax": ("c",),
 }
 LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
 TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library report what it does
 TRIES = 2  # calls of a near candidate; the fastest counts
 NEAR = 1.1  # times the fastest first call; slower candidates are not called again
-CHOSEN = {}  # {product: fastest variant}
-USED = {}  # the choices of this network
-FAULTS = {}  # {"product, candidate": error on a GPU}
-ON = {}  # facts of the GPU, empty on a processor
-AMONG = []  # [digest of circumstances], taken before a library sets variables itself
+CHOSEN: dict[str, str] = {}  # {product: fastest variant}
+USED: dict[str, str] = {}  # the choices of this network
+FAULTS: dict[str, str] = {}  # {"product, candidate": error on a GPU}
+ON: dict[str, Any] = {}  # facts of the GPU, empty on a processor
+AMONG: list[str] = []  # [digest of circumstances], taken before a library sets variables itself
 
 
-def _circumstances(job):
+def _circumstances(job: dict[str, Any]) -> Any:
     """Return a digest of what makes one variant faster than another, the code of all of them included."""
     steered = {name: value for name, value in variables(TUNING).items() if not TALKS.search(name)}
     chip = ON or processor()
@@ -77,7 +82,7 @@ def _circumstances(job):
     return digest.hexdigest()[:24]
 
 
-def _stored(name):
+def _stored(name: str) -> dict[str, Any]:
     """Return the stored choices by product; {} if missing or torn."""
     try:
         return dict(json.loads((state.folder() / name).read_text("utf-8")))
@@ -92,7 +97,7 @@ class Products:
     the one that was proven.
     """
 
-    def __init__(self, job):
+    def __init__(self, job: dict[str, Any]) -> None:
         self.device = suite_device.opened(job)
         self.on_gpu = self.device.kind.kernels != "cpu"
         ON.clear()
@@ -106,7 +111,7 @@ class Products:
         CHOSEN.clear()
         CHOSEN.update(_stored(self.kept))
 
-    def prepared(self, problem):
+    def prepared(self, problem: Any) -> Any:
         """Return the best variant, prepared to be bound to buffers."""
         if problem.name not in CHOSEN:
             candidates = self.candidates[problem.op]
@@ -117,11 +122,11 @@ class Products:
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
-    def bind(self, problem, buffers):
+    def bind(self, problem: Any, buffers: list[Any]) -> Any:
         """Return the call of the best variant on these buffers."""
         return self.prepared(problem)(buffers).call
 
-    def _best(self, problem):
+    def _best(self, problem: Any) -> Any:
         """Return the name of the fastest candidate. Raises NotImplementedError without one."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
@@ -129,15 +134,15 @@ class Products:
             raise NotImplementedError(f"no kernel of {problem.name} runs on {where}")
         return min(seconds, key=lambda name: seconds[name])
 
-    def _views(self, problem):
+    def _views(self, problem: Any) -> list[Any]:
         blocks = [self.device.allocate(x.nbytes) for x in problem.operands()]
         for i, block in enumerate(blocks):
             self.device.scatter(block, i)
         return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
 
-    def _on_gpu(self, problem):
+    def _on_gpu(self, problem: Any) -> Any:
         """Return seconds of each candidate, one at a time: its workspace is free for the next."""
-        views, seconds = self._views(problem), {}
+        views, seconds = self._views(problem), dict[str, float]()
         for name in self.candidates[problem.op]:
             call = None
             try:
@@ -150,7 +155,7 @@ class Products:
                 FAULTS[f"{problem.name}, {name}"] = f"{type(error).__name__}: {error}"
         return seconds
 
-    def _on_cores(self, problem):
+    def _on_cores(self, problem: Any) -> Any:
         """Return seconds of each candidate; the fastest are called again."""
         views, calls = self._views(problem), {}
         for name in self.candidates[problem.op]:
@@ -163,14 +168,14 @@ class Products:
             seconds[name] = min([seconds[name], *again])
         return seconds
 
-    def _call(self, name, problem, views):
+    def _call(self, name: str, problem: Any, views: list[Any]) -> Any:
         """Return a variant's call, or None if it is missing or refuses the problem. Raises SuiteError."""
         row = find(problem.op, name)
         if row.missing() or row.accepts(problem):
             return None
         return row.prepare(problem, self.device, self.setting)(views).call
 
-    def _seconds(self, call):
+    def _seconds(self, call: Callable[..., Any]) -> Any:
         clock = time.process_time if self.setting.threads == 1 else time.perf_counter
         start = clock()
         call()

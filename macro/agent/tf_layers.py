@@ -4,20 +4,25 @@ A builder returns a function of the layer's variables, its state and the precedi
 new state to `kept`, by name.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import layouts  # beside this file
 
 
 class Kinds:
     """A builder for each of KINDS, by its name."""
 
-    def __init__(self, tf, layers):
+    def __init__(self, tf: Any, layers: list[dict[str, Any]]) -> None:
         self.tf, self.layers = tf, layers
 
-    def dense(self, spec):
+    def dense(self, spec: dict[str, Any]) -> Any:
         tf = self.tf
         return lambda p, state, kept, x: tf.nn.bias_add(tf.matmul(x, p["weight"]), p["bias"])
 
-    def conv(self, spec):
+    def conv(self, spec: dict[str, Any]) -> Callable[..., Any]:
         tf = self.tf
         rows, columns = (layouts.pads(spec)[i::2] for i in (0, 1))
         pads = [[0, 0], list(rows), list(columns), [0, 0]]
@@ -26,13 +31,13 @@ class Kinds:
                 "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
             )
 
-        def convolved(p, state, kept, x):
+        def convolved(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
             y = tf.nn.conv2d(x, p["weight"], spec["stride"], pads, dilations=spec["dilation"])
             return tf.nn.bias_add(y, p["bias"]) if spec["bias"] else y
 
         return convolved
 
-    def pool(self, spec):
+    def pool(self, spec: dict[str, Any]) -> Any:
         tf, largest = self.tf, spec["mode"] == "max"
         if spec["window"] == 0:
             reduce = tf.reduce_max if largest else tf.reduce_mean
@@ -41,7 +46,7 @@ class Kinds:
         pads, window, stride = [[0, 0]] + [list(x) for x in around] + [[0, 0]], spec["window"], spec["stride"]
         padded, area = any(map(any, around)), float(window * window)
 
-        def pooled(p, state, kept, x):
+        def pooled(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
             if padded:
                 x = tf.pad(x, pads, constant_values=x.dtype.min if largest else 0)
             if largest:
@@ -51,11 +56,11 @@ class Kinds:
 
         return pooled
 
-    def norm(self, spec):
+    def norm(self, spec: dict[str, Any]) -> Callable[..., Any]:
         call, epsilon, share = self.tf.raw_ops.FusedBatchNormV3, spec["epsilon"], spec["share"]
         ones, zeros = (self.tf.fill([spec["in"][0][0]], x) for x in (1.0, 0.0))
 
-        def normed(p, state, kept, x):
+        def normed(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
             scale, shift = (p["scale"], p["shift"]) if spec["affine"] else (ones, zeros)
             if spec["frozen"]:
                 mean, variance = state["mean"], state["variance"]
@@ -71,36 +76,36 @@ class Kinds:
 
         return normed
 
-    def lrn(self, spec):
+    def lrn(self, spec: dict[str, Any]) -> Any:
         about = {"depth_radius": spec["size"] // 2, "bias": spec["k"], "beta": spec["beta"]}
         share = spec["alpha"] / spec["size"]
         return lambda p, state, kept, x: self.tf.nn.local_response_normalization(x, alpha=share, **about)
 
-    def dropout(self, spec):
+    def dropout(self, spec: dict[str, Any]) -> Any:
         if spec.get("mask") is None:
             return lambda p, state, kept, x: self.tf.nn.dropout(x, spec["share"])
         mask = layouts.mask(spec, self.layers)
         return lambda p, state, kept, x: x * mask
 
-    def add(self, spec):
+    def add(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, kept, a, b: a + b
 
-    def concat(self, spec):
+    def concat(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, kept, *given: self.tf.concat(given, axis=-1)
 
-    def flatten(self, spec):
+    def flatten(self, spec: dict[str, Any]) -> Any:
         """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
         tf = self.tf
         if layouts.in_order(spec, self.layers):
             return lambda p, state, kept, x: tf.reshape(tf.transpose(x, (0, 3, 1, 2)), (x.shape[0], -1))
         return lambda p, state, kept, x: tf.reshape(x, (x.shape[0], -1))
 
-    def shortcut(self, spec):
+    def shortcut(self, spec: dict[str, Any]) -> Any:
         stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
         pads = [[0, 0], [0, 0], [0, 0], [0, more]]
         return lambda p, state, kept, x: self.tf.pad(x[:, ::stride, ::stride], pads)
 
-    def activation(self, spec):
+    def activation(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, kept, x: x
 
 
@@ -112,7 +117,7 @@ LOSSES = {  # of each sample or output, whose mean is the loss
 }
 
 
-def threads(tf):
+def threads(tf: Any) -> dict[str, Any]:
     """Return the numbers of TensorFlow's threads."""
     threading = tf.config.threading
     return {
@@ -121,14 +126,16 @@ def threads(tf):
     }
 
 
-def network(tf, layers, p, state, scope):
+def network(
+    tf: Any, layers: list[dict[str, Any]], p: dict[str, Any], state: dict[str, Any], scope: Any
+) -> Callable[..., Any]:
     """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)
     calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
     activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
 
-    def apply(x):
-        values, kept = {"input": x}, {}
+    def apply(x: Any) -> Any:
+        values, kept = {"input": x}, dict[str, Any]()
         for spec, call in calls:
             name = spec["name"]
             parameters = {x: p[f"{name}.{x}"] for x in spec["parameters"]}
@@ -143,36 +150,36 @@ def network(tf, layers, p, state, scope):
     return apply
 
 
-def _momentum(nesterov):
-    def make(tf, plan, variables, scope):
+def _momentum(nesterov: bool) -> Callable[..., Any]:
+    def make(tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> Any:
         return tf.compat.v1.train.MomentumOptimizer(plan["rate"], plan["momentum"], use_nesterov=nesterov)
 
     return make
 
 
-def _sgd(tf, plan, variables, scope):
+def _sgd(tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> Any:
     if plan["momentum"]:
         return _momentum(nesterov=False)(tf, plan, variables, scope)
     return tf.compat.v1.train.GradientDescentOptimizer(plan["rate"])
 
 
-def _adam(tf, plan, variables, scope):
+def _adam(tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> Any:
     return tf.compat.v1.train.AdamOptimizer(plan["rate"], plan["momentum"], plan["rho"], plan["epsilon"])
 
 
 class Adagrad:
     """Adagrad by the kernel that adds epsilon to the root."""
 
-    def __init__(self, tf, plan, variables, scope):
+    def __init__(self, tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> None:
         self.tf, self.plan, self.scope = tf, plan, scope
         self.v = [tf.Variable(tf.zeros_like(w), trainable=False) for w in variables]
 
-    def apply_gradients(self, pairs):
+    def apply_gradients(self, pairs: Any) -> None:
         for i, (g, w) in enumerate(pairs):
             with self.scope(w.name.rpartition(".")[0] + ".update"):
                 self.move(i, w.handle, g)
 
-    def move(self, i, w, g):
+    def move(self, i: int, w: Any, g: Any) -> None:
         rate, epsilon = self.plan["rate"], self.plan["epsilon"]
         self.tf.raw_ops.ResourceApplyAdagradV2(var=w, accum=self.v[i].handle, lr=rate, epsilon=epsilon, grad=g)
 
@@ -180,11 +187,11 @@ class Adagrad:
 class Rmsprop(Adagrad):
     """RMSprop by a kernel that adds epsilon below the root, and keeps a velocity too."""
 
-    def __init__(self, tf, plan, variables, scope):
+    def __init__(self, tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> None:
         super().__init__(tf, plan, variables, scope)
         self.kept = [tf.Variable(tf.zeros_like(w), trainable=False) for w in variables]
 
-    def move(self, i, w, g):
+    def move(self, i: int, w: Any, g: Any) -> None:
         plan, state = self.plan, {"ms": self.v[i].handle, "mom": self.kept[i].handle}
         how = {"lr": plan["rate"], "rho": plan["rho"], "momentum": 0.0, "epsilon": plan["epsilon"] ** 2}
         self.tf.raw_ops.ResourceApplyRMSProp(var=w, grad=g, **dict(state, **how))

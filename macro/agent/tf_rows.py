@@ -3,7 +3,11 @@
 Eagerly also by the shapes that operations allocate.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable
+from typing import Any
 
 import graphs  # beside this file
 import hlo
@@ -32,16 +36,16 @@ PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
 EAGER, KERNELS = "eagerly", "in a graph"
 
 
-def spans(tf, run, programs, layers, batch):
+def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int) -> Any:
     """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
-    profiler, modules = tf.profiler.experimental, set()
+    profiler, modules = tf.profiler.experimental, set[str]()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
     traced, moment = xplane.record(
         lambda folder: profiler.start(folder, options=options), profiler.stop, profiler.Trace, run
     )
     for _, events in traced:
         modules.update(module(stats["hlo_module"]) for _, _, _, stats in events if "hlo_module" in stats)
-    by_module, products = {}, set()
+    by_module, products = dict[str, Any](), set[tuple[str, str]]()
     for call, arguments in programs if modules else ():
         if any(f"inference_{call.python_function.__name__}_" in name for name in modules):
             text = call.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
@@ -57,12 +61,12 @@ def spans(tf, run, programs, layers, batch):
     )
 
 
-def module(name):
+def module(name: str) -> Any:
     """Return a module's name as in its text, without the configuration that the trace appends."""
     return re.sub(r"XlaMust\w*", "", name)
 
 
-def operation(name, stats):
+def operation(name: str, stats: dict[str, Any]) -> Any:
     """Return (module, instruction) under XLA, a kernel, the name of what surrounds those, or None."""
     if "hlo_op" in stats:
         return module(stats.get("hlo_module", "")), stats["hlo_op"]
@@ -74,7 +78,7 @@ def operation(name, stats):
     return (KERNELS, kernel.group(2), kernel.group(1)) if kernel and "inference_" not in name else None
 
 
-def tell(by_module, layers, what):
+def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> Any:
     """Return rows and column of what `operation` and `eager` returned."""
     if not isinstance(what, tuple):
         return ["framework"], None
@@ -86,18 +90,18 @@ def tell(by_module, layers, what):
     return by_module.get(what[0], {}).get(what[1], ([], None))
 
 
-def multiplies(what):
+def multiplies(what: Any) -> bool:
     """Return whether a kernel from `operation` is a product or a convolution."""
     kind = {EAGER: what[-1], KERNELS: what[1]}.get(what[0], "") if isinstance(what, tuple) else ""
     return "MatMul" in kind or "Conv2D" in kind
 
 
-def row(name, layers):
+def row(name: str, layers: list[dict[str, Any]]) -> Any:
     """Return the row of an XLA instruction by the operation it comes from, or None."""
     return (rows(name, "", layers) or [None])[0]
 
 
-def rows(name, kind, layers):
+def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> Any:
     """Return the rows of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`.
 
     `kind` matters where a kernel does more than its name shows. A layer's variables are the weights, then the bias.
@@ -127,7 +131,7 @@ def rows(name, kind, layers):
     return ["framework"] if around or (kind and len(parts) == 1) else []
 
 
-def _of_layer(layer, what, last, kind, backward):
+def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: bool) -> Any:
     """Return a layer's rows; `what`: the operation; `last`: which of its gradients."""
     scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
     if backward:
@@ -145,7 +149,7 @@ def _of_layer(layer, what, last, kind, backward):
     return [scope + " forward"]
 
 
-def column(served, kind):
+def column(served: list[str], kind: str) -> Any:
     """Return a kernel's kind of work; None for products, whose symbols show it."""
     if not served or "MatMul" in kind:
         return None
@@ -163,7 +167,7 @@ def column(served, kind):
     return "packing" if served == ["layout"] or kind == "Transpose" else None
 
 
-def eager(traced, layers, batch):
+def eager(traced: Any, layers: list[dict[str, Any]], batch: int) -> None:
     """Write the rows of eager operations, which no scope names, into their events."""
     calls, shapes = [], []
     for _, events in traced:
@@ -181,7 +185,7 @@ def eager(traced, layers, batch):
         stats["rows"] = tuple(names)
 
 
-def in_order(calls, layers, batch):
+def in_order(calls: Any, layers: list[dict[str, Any]], batch: int) -> Any:
     """Return the rows of each (kind, shape it allocates or None), in the order of a step.
 
     The products of a backward pass are assigned by their shapes, or else the input's gradient first.

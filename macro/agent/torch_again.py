@@ -1,7 +1,11 @@
 """Replay of one operation of a PyTorch program by itself, in that process, on new tensors."""
 
+from __future__ import annotations
+
 import itertools
 import time
+from collections.abc import Callable
+from typing import Any
 
 TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 LEAST = 0.05  # seconds of calls that are timed together
@@ -10,7 +14,7 @@ MOST = 1024  # sets of operands at most
 SHORT = 1e-4  # seconds; below, dispatch may be most of a call
 
 
-def seconds(torch, call, cache):
+def seconds(torch: Any, call: dict[str, Any], cache: int) -> Any:
     """Return an operation's seconds on operands just used, and on more sets than a cache holds.
 
     `call`: name; of each input shape, stride, type, value; `cache`: bytes. Raises LookupError for a call that cannot be
@@ -29,11 +33,11 @@ def seconds(torch, call, cache):
         return warm, _timed(operation, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
-def _operands(torch, call):
+def _operands(torch: Any, call: dict[str, Any]) -> list[Any]:
     return [_operand(torch, *x) for x in zip(call["shapes"], call["strides"], call["types"], call["arguments"])]
 
 
-def _operand(torch, shape, stride, kind, value):
+def _operand(torch: Any, shape: Any, stride: Any, kind: Any, value: Any) -> Any:
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
         generator = torch.Generator()  # leaves the program's random numbers unchanged
@@ -43,7 +47,7 @@ def _operand(torch, shape, stride, kind, value):
     return value
 
 
-def _overload(torch, name, operands):
+def _overload(torch: Any, name: str, operands: list[Any]) -> Any:
     """Return the function of the overload that takes these operands."""
     space, _, word = name.partition("::")
     packet = getattr(getattr(torch.ops, space), word)
@@ -61,22 +65,22 @@ def _overload(torch, name, operands):
     raise LookupError(f"no form of {name} takes these")
 
 
-def _bound(overload, named):
+def _bound(overload: Any, named: list[str | None]) -> Callable[..., Any]:
     places = [i for i, name in enumerate(named) if name is None]
     words = [(i, name) for i, name in enumerate(named) if name is not None]
 
-    def call(operands):
+    def call(operands: list[Any]) -> Any:
         return overload(*[operands[i] for i in places], **{name: operands[i] for i, name in words})
 
     return call
 
 
-def _timed(call, sets):
+def _timed(call: Callable[..., Any], sets: list[list[Any]]) -> Any:
     call(sets[-1])
     return sorted(_mean(call, sets) for _ in range(TIMES))[TIMES // 2]
 
 
-def _mean(call, sets):
+def _mean(call: Callable[..., Any], sets: list[list[Any]]) -> Any:
     turns, count, begun = itertools.cycle(sets), 0, time.perf_counter()
     while True:
         call(next(turns))

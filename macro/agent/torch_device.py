@@ -1,21 +1,26 @@
 """Devices of PyTorch: this processor, a GPU, or this processor standing in for one."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import device_clocks  # beside this file
 
 
-def place(job):
+def place(job: dict[str, Any]) -> Any:
     """Return the device on which arrays are allocated."""
     name = job.get("device", "cpu")
     return "cpu" if name == "fake" else name
 
 
-def configure(torch, job):
+def configure(torch: Any, job: dict[str, Any]) -> None:
     """Compute in single precision, as everywhere here: by default cuDNN rounds operands to TF32."""
     if place(job) != "cpu":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
-def check(torch, job):
+def check(torch: Any, job: dict[str, Any]) -> None:
     """Raise NotImplementedError if the device is missing."""
     if place(job) == "cpu":
         return
@@ -27,7 +32,7 @@ def check(torch, job):
     torch.cuda.set_device(index)
 
 
-def facts(torch):
+def facts(torch: Any) -> dict[str, Any]:
     """Return PyTorch's version, libraries, kernels and threads."""
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
     return {
@@ -40,7 +45,7 @@ def facts(torch):
     }
 
 
-def identity(torch, job):
+def identity(torch: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Return a GPU's libraries and name, {} for a processor. Raises RuntimeError if TF32 is on."""
     if place(job) == "cpu":
         return {}
@@ -58,7 +63,7 @@ def identity(torch, job):
     }
 
 
-def profile(torch, call, count, path):
+def profile(torch: Any, call: Callable[..., Any], count: int, path: str) -> None:
     """Write a trace of `count` calls by PyTorch's profiler."""
     activity = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profiler:
@@ -72,7 +77,7 @@ def profile(torch, call, count, path):
     profiler.export_chrome_trace(path)
 
 
-def clock(torch, job):
+def clock(torch: Any, job: dict[str, Any]) -> Any:
     """Return the device's clock; None for a processor, whose steps are done when they return."""
     if job.get("device") == "fake":
         return device_clocks.Played()

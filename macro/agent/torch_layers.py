@@ -3,24 +3,28 @@
 A builder returns a module, called with the preceding layers' outputs, and {parameter: conversion of the suite's array}.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import graphs  # beside this file
 import layouts
 
 
-def dense(torch, spec):
+def dense(torch: Any, spec: dict[str, Any]) -> Any:
     return torch.nn.Linear(spec["inputs"], spec["outputs"]), {"weight": transposed, "bias": same}
 
 
-def conv(torch, spec):
+def conv(torch: Any, spec: dict[str, Any]) -> Any:
     nn, channels = torch.nn, spec["in"][0][0]
     about = {name: spec[name] for name in ("stride", "groups", "dilation", "bias")}
     module = nn.Conv2d(channels, spec["filters"], spec["kernel"], padding=0 if spec["pads"] else spec["pad"], **about)
     return _padded(torch, spec["pads"], module, 0.0), {"weight": same, "bias": same}
 
 
-def pool(torch, spec):
+def pool(torch: Any, spec: dict[str, Any]) -> Any:
     nn, is_global = torch.nn, spec["window"] == 0
     if is_global and spec["mode"] == "average":
         return nn.AdaptiveAvgPool2d(1), {}
@@ -40,7 +44,7 @@ def pool(torch, spec):
     return nn.AvgPool2d(spec["window"], spec["stride"], count_include_pad=False, **about), {}
 
 
-def norm(torch, spec):
+def norm(torch: Any, spec: dict[str, Any]) -> Any:
     about = {"eps": spec["epsilon"], "momentum": spec["share"], "affine": spec["affine"]}
     module = torch.nn.BatchNorm2d(spec["in"][0][0], **about)
     if spec["frozen"]:
@@ -48,19 +52,19 @@ def norm(torch, spec):
     return module, {"scale": same, "shift": same}
 
 
-def lrn(torch, spec):
+def lrn(torch: Any, spec: dict[str, Any]) -> Any:
     about = {name: spec[name] for name in ("size", "alpha", "beta", "k")}
     return torch.nn.LocalResponseNorm(**about), {}
 
 
-def dropout(torch, spec):
+def dropout(torch: Any, spec: dict[str, Any]) -> Any:
     if spec.get("mask") is None:
         return torch.nn.Dropout(spec["share"]), {}
     mask = torch.from_numpy(spec["mask"])
     return _called(torch, lambda x: x * mask.to(x.device)), {}
 
 
-def shortcut(torch, spec):
+def shortcut(torch: Any, spec: dict[str, Any]) -> Any:
     stride, more = spec["stride"], spec["channels"] - spec["in"][0][0]
     pad = torch.nn.functional.pad
     return _called(torch, lambda x: pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, more))), {}
@@ -90,15 +94,15 @@ NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # PyTorch's names of par
 STATE = {"mean": "running_mean", "variance": "running_var"}
 
 
-def same(array):
+def same(array: Any) -> Any:
     return array
 
 
-def transposed(array):
+def transposed(array: Any) -> Any:
     return array.T
 
 
-def _padded(torch, pads, module, value):
+def _padded(torch: Any, pads: Any, module: Any, value: Any) -> Any:
     """Return a module behind padding that differs by side."""
     if not pads:
         return module
@@ -106,15 +110,15 @@ def _padded(torch, pads, module, value):
     return torch.nn.Sequential(torch.nn.ConstantPad2d((left, right, top, bottom), value), module)
 
 
-def _called(torch, call):
-    class Called(torch.nn.Module):
-        def forward(self, *given):
+def _called(torch: Any, call: Callable[..., Any]) -> Any:
+    class Called(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, *given: Any) -> Any:
             return call(*given)
 
     return Called()
 
 
-def network(torch, layers, weights):
+def network(torch: Any, layers: list[dict[str, Any]], weights: dict[str, Any]) -> Any:
     """Return a module of all layers by name, and {suite's name: (parameter or buffer, conversion)}.
 
     `weights`: the suite's arrays by name.
@@ -122,10 +126,10 @@ def network(torch, layers, weights):
     activations = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
     named = {}
 
-    class Network(torch.nn.Module):
-        scope = None  # context manager around each layer, by name, while tracing
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        scope: Any = None  # context manager around each layer, by name, while tracing
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             values = {"input": x}
             for spec, module, activation in steps:
                 given = [values[name] for name in spec["after"]]
@@ -161,7 +165,7 @@ def network(torch, layers, weights):
     return net, named
 
 
-def _place(torch, parent, name, module):
+def _place(torch: Any, parent: Any, name: str, module: Any) -> None:
     """Add a module under its name, whose parts with dots are modules around it."""
     parts = name.split(".")
     for part in parts[:-1]:
@@ -175,6 +179,6 @@ def _place(torch, parent, name, module):
     parent.add_module(name, module)
 
 
-def _free(torch, name):
+def _free(torch: Any, name: str) -> Any:
     """Return a name that no attribute of modules has."""
     return name + "_" if hasattr(torch.nn.Module, name) or name in ("scope", "training") else name

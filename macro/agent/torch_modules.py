@@ -4,9 +4,12 @@ Hooks are registered only while spans are requested: any global hook sends every
 nothing while a compiler traces the program.
 """
 
+from __future__ import annotations
+
 import sys
 import threading
 import warnings
+from typing import Any
 
 import names  # beside this file
 
@@ -15,7 +18,7 @@ STOPPED = "kg/stopped"  # where a recomputation stops early: its last operation 
 NOWHERE = "(checkpoint)"  # path of a checkpoint outside of modules
 
 
-def fast(torch, name):
+def fast(torch: Any, name: str) -> Any:
     """Return a span of the profiler, 0.7 µs; without effect while no profiler is on."""
     kind = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
@@ -24,14 +27,17 @@ def fast(torch, name):
 class Modules:
     """Spans of module calls, named by the module's path."""
 
-    def __init__(self, torch):
-        self.torch, self.handles = torch, []
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.handles = torch, list[Any]()
         self.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
         self.library = names.library_folders()
-        self.paths, self.known, self.held, self.spare = {}, {}, {}, {}
+        self.paths: dict[tuple[int, int], str] = {}
+        self.known: dict[int, tuple[str, Any]] = {}
+        self.held: dict[int, tuple[Any, dict[int, str]]] = {}
+        self.spare: dict[str, list[Any]] = {}
         self.local, self.checkpoints = threading.local(), Checkpoints(self)
 
-    def on(self):
+    def on(self) -> None:
         if self.handles:
             return
         kind = self.torch.nn.modules.module
@@ -44,7 +50,7 @@ class Modules:
                 self.handles.append(kind.register_module_forward_hook(self._leave))
         self.checkpoints.on()
 
-    def off(self):
+    def off(self) -> None:
         self.checkpoints.off()
         for handle in self.handles:
             handle.remove()
@@ -53,37 +59,37 @@ class Modules:
             span.__exit__(None, None, None)
         self.local = threading.local()
 
-    def _open(self):
+    def _open(self) -> Any:
         if not hasattr(self.local, "open"):
             self.local.open = []
         return self.local.open
 
-    def _enter(self, module, _):
+    def _enter(self, module: Any, _: Any) -> None:
         if self.compiling():
             return
         self.enter(module, self.path(module, self.around()))
 
-    def around(self):
+    def around(self) -> Any:
         """Return the module that is being called, or None."""
         open_ = self._open()
         return open_[-1][0] if open_ else None
 
-    def enter(self, module, path):
+    def enter(self, module: Any, path: str) -> None:
         spare = self.spare.setdefault(path, [])
         span = spare.pop() if spare else fast(self.torch, MODULE + path)
         self._open().append((module, span, spare))
         span.__enter__()
 
-    def _leave(self, module, *_):
+    def _leave(self, module: Any, *_: Any) -> None:
         if not self.compiling():
             self.leave(module)
 
-    def mark(self, name):
+    def mark(self, name: str) -> None:
         """Record a span of no length."""
         with fast(self.torch, name):
             pass
 
-    def leave(self, module):
+    def leave(self, module: Any) -> None:
         open_ = self._open()
         if not any(x[0] is module for x in open_):
             return
@@ -94,7 +100,7 @@ class Modules:
             if inner is module:
                 break
 
-    def path(self, module, parent):
+    def path(self, module: Any, parent: Any) -> Any:
         """Return a module's path as the user would write it: below its parent, as before, or a variable."""
         key = id(parent), id(module)
         if key not in self.paths:
@@ -102,7 +108,7 @@ class Modules:
             self.known.setdefault(id(module), (self.paths[key], module))  # held, so that its id stays its own
         return self.paths[key]
 
-    def _path(self, module, parent):
+    def _path(self, module: Any, parent: Any) -> Any:
         if parent is not None:
             above = self.known[id(parent)][0] if id(parent) in self.known else type(parent).__name__
             below = next((name for name, child in parent.named_modules() if child is module and name), None)
@@ -114,7 +120,7 @@ class Modules:
         variable = names.in_frames(module, self.library, self._holds)
         return variable or type(module).__name__
 
-    def _holds(self, value):
+    def _holds(self, value: Any) -> Any:
         if not issubclass(type(value), self.torch.nn.Module):
             return {}
         if id(value) not in self.held:
@@ -129,34 +135,36 @@ class Checkpoints:
     checkpoints are recognized by the name of their node.
     """
 
-    def __init__(self, modules):
-        self.modules, self.kind, self.init = modules, None, None
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
+        self.kind: Any = None
+        self.init: Any = None
 
-    def on(self):
+    def on(self) -> None:
         kind = getattr(sys.modules.get("torch.utils.checkpoint"), "_CheckpointFrame", None)
         if kind is None or self.kind:
             return
         init, again = kind.__init__, self._again
         self.kind, self.init = kind, init
 
-        def noted(frame, recompute, *args, **kwargs):
+        def noted(frame: Any, recompute: Any, *args: Any, **kwargs: Any) -> None:
             init(frame, again(recompute), *args, **kwargs)
 
         kind.__init__ = noted
 
-    def off(self):
+    def off(self) -> None:
         if self.kind:
             self.kind.__init__ = self.init
         self.kind = None
 
-    def _again(self, recompute):
+    def _again(self, recompute: Any) -> Any:
         modules = self.modules
         if modules.compiling():
             return recompute
         asked = modules.around()
         path = modules.known[id(asked)][0] if id(asked) in modules.known else NOWHERE
 
-        def run(*args, **kwargs):
+        def run(*args: Any, **kwargs: Any) -> Any:
             if not self.kind or modules.compiling():
                 return recompute(*args, **kwargs)
             modules.enter(asked, path)

@@ -8,7 +8,11 @@ that of the caller.
 Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place.
 """
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 import torch_rows
 
@@ -18,11 +22,11 @@ class Slot:
 
     __slots__ = ("lasting", "storage", "value")
 
-    def __init__(self, storage, value=None, lasting=False):
+    def __init__(self, storage: Any, value: Any = None, lasting: bool = False) -> None:
         self.storage, self.value, self.lasting = storage, value, lasting
 
 
-def _filled(given):
+def _filled(given: Any) -> Any:
     if type(given) is Slot:
         return given.value
     if type(given) is list:
@@ -30,11 +34,11 @@ def _filled(given):
     return given
 
 
-def _again(call, args, kwargs, results):
+def _again(call: Callable[..., Any], args: Any, kwargs: dict[str, Any], results: list[Any]) -> Callable[..., Any]:
     """Return a call of an operation on the values of the slots."""
     flat = not any(type(x) is list for x in args) and not kwargs
 
-    def again():
+    def again() -> None:
         if flat:
             values = call(*[x.value if type(x) is Slot else x for x in args])
         else:
@@ -48,8 +52,8 @@ def _again(call, args, kwargs, results):
     return again
 
 
-def _free(slots):
-    def free():
+def _free(slots: list[Slot]) -> Callable[..., Any]:
+    def free() -> None:
         for slot in slots:
             slot.value = None
 
@@ -62,10 +66,12 @@ class Recording:
     `events`: as torch_rows takes them; `steps`: in order, (index of an event, call), or (None, call that frees memory).
     """
 
-    def __init__(self, call):
-        self.events, self.steps = [], []
-        self._known, self._gone, self._holders, self._watched = {}, [], {}, {}
-        self._open, self._node = [], None
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.events, self.steps = list[dict[str, Any]](), list[tuple[Any, Callable[[], None]]]()
+        self._known, self._gone = dict[int, tuple[Slot, Any]](), list[Slot]()
+        self._holders, self._watched = dict[Any, int](), dict[int, tuple[Slot, Any]]()
+        self._open = list[int]()
+        self._node: Any = None
         with self._mode():
             call()
         self._bury()
@@ -73,18 +79,20 @@ class Recording:
         for slot, watched in self._watched.values():
             slot.value = watched()
 
-    def _mode(self):
+    def _mode(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
 
         recording = self
 
-        class Mode(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+            ) -> Any:
                 return recording.dispatched(func, args, kwargs or {})
 
-        return Mode()
+        return Mode()  # type: ignore[no-untyped-call]
 
-    def dispatched(self, func, args, kwargs):
+    def dispatched(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self._bury()
         name = func.name().split(".")[0]
         self._enter_node()
@@ -99,7 +107,7 @@ class Recording:
         self._done(func, name, args, templates, returned)
         return returned
 
-    def _done(self, func, name, args, templates, returned):
+    def _done(self, func: Any, name: str, args: Any, templates: Any, returned: Any) -> None:
         import torch
 
         shapes = [list(x.shape) if isinstance(x, torch.Tensor) else [] for x in args]
@@ -108,7 +116,7 @@ class Recording:
         results = [self._result(x) for x in (returned if isinstance(returned, (tuple, list)) else (returned,))]
         self.steps.append((index, _again(func, templates[0], templates[1], results)))
 
-    def _enter_node(self):
+    def _enter_node(self) -> None:
         """Add an event for the calling node of autograd, if it is a new one."""
         import torch
 
@@ -120,14 +128,14 @@ class Recording:
             index = self._event(torch_rows.NODE + key[0], key[1], [])
             self._node = key, index
 
-    def _event(self, name, sequence, shapes):
+    def _event(self, name: str, sequence: int, shapes: Any) -> Any:
         within = self._open[-1] if self._open else None
         if self._node is not None:
             within = self._node[1]
         self.events.append({"name": name, "within": within, "sequence": sequence, "shapes": shapes})
         return len(self.events) - 1
 
-    def _template(self, given):
+    def _template(self, given: Any) -> Any:
         import torch
 
         if isinstance(given, torch.Tensor):
@@ -136,7 +144,7 @@ class Recording:
             return [self._template(x) for x in given]
         return given
 
-    def _slot(self, tensor):
+    def _slot(self, tensor: Any) -> Any:
         """Return the slot of a tensor that is read: a result, or an older tensor, which lasts."""
         if id(tensor) not in self._known:
             storage = tensor.untyped_storage()._cdata
@@ -146,7 +154,7 @@ class Recording:
             self._known[id(tensor)] = slot, tensor  # held, so that its id is not reused
         return self._known[id(tensor)][0]
 
-    def _result(self, tensor):
+    def _result(self, tensor: Any) -> Any:
         """Return the slot of a tensor that is written; None for one written in place."""
         import torch
 
@@ -159,13 +167,13 @@ class Recording:
         self._watched[key] = slot, weakref.ref(tensor, lambda _: self._died(key))
         return slot
 
-    def _died(self, key):
+    def _died(self, key: int) -> None:
         slot = self._watched.pop(key)[0]
         del self._known[key]
         self._holders[slot.storage] -= 1
         self._gone.append(slot)
 
-    def _bury(self):
+    def _bury(self) -> None:
         """Empty the slots that died since the last operation, if memory was freed."""
         if all(self._holders.get(slot.storage) for slot in self._gone):
             return
@@ -176,7 +184,7 @@ class Recording:
         self._gone = []
 
 
-def record(call, forget, align):
+def record(call: Callable[..., Any], forget: Callable[[], object], align: Callable[[Any], Any]) -> Any:
     """Return (rows, column, call) of what `call` does.
 
     `forget` drops the results of `call`, which the recorded calls own from then on.

@@ -7,6 +7,11 @@ numbers, products inside one gradient by shape and then by order, updates by the
 rows remain, all are given and none is guessed.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 NODE = "autograd::engine::evaluate_function: "
 FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
 PRODUCTS = ("linear", "addmm", "matmul", "mm")
@@ -31,11 +36,13 @@ KINDS = {
 COLUMNS = {name: column for column, names in KINDS.items() for name in names.split()}
 MULTIPLY = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm")
 CONVOLVE = ("aten::convolution", "aten::convolution_backward")
-UPDATES = ("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "lerp_", "sqrt_", "div_")
-UPDATES += ("clone", "mul", "add", "sqrt", "div")
+UPDATES = (
+    *("mul_", "add_", "sub_", "addcmul_", "addcdiv_", "lerp_", "sqrt_", "div_"),
+    *("clone", "mul", "add", "sqrt", "div"),
+)
 
 
-def align(events, batch, layers, parameters):
+def align(events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int, int]], parameters: Any) -> Any:
     """Return (rows, column) of each event.
 
     `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the optimizer's order.
@@ -43,7 +50,7 @@ def align(events, batch, layers, parameters):
     return _Alignment(events, batch, layers, parameters).assigned
 
 
-def product(name, rows):
+def product(name: str, rows: list[str]) -> Any:
     """Return the share of each row's products that an operation computes.
 
     A product that may be of several rows is of only one; a convolution's gradients are computed by one call.
@@ -54,26 +61,28 @@ def product(name, rows):
 
 
 class _Alignment:
-    def __init__(self, events, batch, layers, parameters):
+    def __init__(
+        self, events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int, int]], parameters: Any
+    ) -> None:
         self.events, self.batch, self.layers, self.parameters = events, batch, layers, parameters
         self.names = [name for name, _, _ in layers]
-        self.inside = [[] for _ in events]
+        self.inside: list[list[int]] = [[] for _ in events]
         for i, event in enumerate(events):
             if event["within"] is not None:
                 self.inside[event["within"]].append(i)
         self.forwards = 0  # products of a forward pass so far
-        self.linked = {}  # sequence number: layer, by its number
-        self.nodes = {}  # event: the node of autograd around it
-        self.given = {}  # event: rows that the event around it has assigned
+        self.linked: dict[int, Any] = {}  # sequence number: layer, by its number
+        self.nodes: dict[int, str | None] = {}  # event: the node of autograd around it
+        self.given: dict[int, tuple[list[str], str]] = {}  # event: rows that the event around it has assigned
         self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
-        self.products = []  # of a compiled gradient: the rows of each product
-        self.summed = []  # of a compiled gradient: the bias gradients
-        self.assigned = []
+        self.products: list[list[str]] = []  # of a compiled gradient: the rows of each product
+        self.summed: list[str] = []  # of a compiled gradient: the bias gradients
+        self.assigned: list[tuple[list[str], str | None]] = []
         for i in range(len(events)):
             self.assigned.append(self._event(i))
         self._settle()
 
-    def _event(self, i):
+    def _event(self, i: int) -> Any:
         event = self.events[i]
         name, within = event["name"], event["within"]
         short = name[6:] if name.startswith("aten::") else name
@@ -96,7 +105,7 @@ class _Alignment:
             return self._backward(i, short, node[len(NODE) :], around, column)
         return self._forward(event, short, around, column)
 
-    def _forward(self, event, short, around, column):
+    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> Any:
         if short in PRODUCTS and not self._words(around, "forward") and not self._repeated(event["shapes"]):
             self.forwards += 1
         layer = (self.forwards - 1) % len(self.names)
@@ -108,7 +117,7 @@ class _Alignment:
             return [self.names[layer] + " activation"], column
         return self._outside(short, around, column)
 
-    def _outside(self, short, around, column):
+    def _outside(self, short: str, around: Any, column: str | None) -> Any:
         """Return rows and column of an operation outside of layers."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
@@ -116,25 +125,25 @@ class _Alignment:
             column = "update"
         return around or FRAMEWORK, column
 
-    def _repeated(self, shapes):
+    def _repeated(self, shapes: list[list[int]]) -> bool:
         """Return whether a product repeats the last layer's, as in a hook, by its sizes."""
         fits = [self._multiplies(shapes, x % len(self.layers)) for x in (self.forwards, self.forwards - 1)]
         return self.forwards > 0 and fits == [False, True]
 
-    def _multiplies(self, shapes, layer):
+    def _multiplies(self, shapes: list[list[int]], layer: int) -> bool:
         _, inputs, outputs = self.layers[layer]
         sizes = [list(shape) for shape in shapes]
         return [self.batch, inputs] in sizes and ([inputs, outputs] in sizes or [outputs, inputs] in sizes)
 
-    def _adds_bias(self, shapes, layer):
+    def _adds_bias(self, shapes: list[list[int]], layer: int) -> bool:
         outputs = self.layers[layer][2]
         return [list(shape) for shape in shapes[:2]] == [[self.batch, outputs], [outputs]]
 
     @staticmethod
-    def _words(rows, what):
+    def _words(rows: list[str], what: Any) -> list[Any]:
         return [row for row in rows if row.endswith(" " + what)]
 
-    def _backward(self, i, short, node, around, column):
+    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> Any:
         """Return the rows of autograd's operations; a node's own time is the framework's."""
         if self.events[i]["name"].startswith(NODE):
             if node == "CompiledFunctionBackward":
@@ -154,12 +163,12 @@ class _Alignment:
             return self._compiled(self.events[i]["shapes"]), column
         return around or FRAMEWORK, column
 
-    def _sequence(self, i):
+    def _sequence(self, i: int) -> Any:
         while not self.events[i]["name"].startswith(NODE):
             i = self.events[i]["within"]
         return self.events[i]["sequence"]
 
-    def _fits(self, shapes, layer):
+    def _fits(self, shapes: list[list[int]], layer: int) -> Any:
         """Return which of a layer's two gradients a product of these shapes can be."""
         _, inputs, outputs = self.layers[layer]
         sizes = [list(shape) for shape in shapes[:2]]
@@ -171,13 +180,13 @@ class _Alignment:
             fits.append("wgrad")
         return fits
 
-    def _stored(self, layer):
+    def _stored(self, layer: int) -> Any:
         """Return the shape of a layer's weights: (outputs, inputs), or as Keras stores them."""
         name, inputs, outputs = self.layers[layer]
         stored = [tuple(shape) for owner, shape in self.parameters if owner == name and len(shape) == 2]
         return stored[0] if stored else (outputs, inputs)
 
-    def _product(self, i, layer, order):
+    def _product(self, i: int, layer: int | None, order: Any) -> list[Any]:
         if layer is None:
             return []
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
@@ -187,7 +196,7 @@ class _Alignment:
             return []
         return [f"{self.names[layer]} {by_order if by_order in fits else fits[0]}"]
 
-    def _compiled(self, shapes):
+    def _compiled(self, shapes: list[list[int]]) -> Any:
         """Return the gradients that a compiled product can be by now: one row, or several."""
         can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
         can += [(self.behind, "dgrad")] if self.behind else []
@@ -196,7 +205,7 @@ class _Alignment:
         self.products.append(rows)
         return rows
 
-    def _settle(self):
+    def _settle(self) -> None:
         """Remove rows of certain products from the candidates of the others of this gradient."""
         settled = [rows[0] for rows in self.products if len(rows) == 1]
         for rows in self.products:
@@ -204,7 +213,7 @@ class _Alignment:
                 rows[:] = [row for row in rows if row not in settled] or rows
         self.products = []
 
-    def _kernel(self, name, node):
+    def _kernel(self, name: str, node: Any) -> Any:
         """Return the rows of an inductor kernel by its name; derivatives come from the last layer on."""
         rows, layer, softmax = [], (self.forwards - 1) % len(self.names), "log_softmax" in name
         if node is None:
@@ -220,14 +229,14 @@ class _Alignment:
                 rows += self._biases([len(self.names) - 1] if rows else range(self.behind, len(self.names)))
         return rows, "softmax" if softmax else "element-wise"
 
-    def _biases(self, layers):
+    def _biases(self, layers: Iterable[int]) -> Any:
         """Return these layers' bias gradients that are not assigned yet."""
         rows = [self.names[x] + " bias gradient" for x in layers]
         rows = [row for row in rows if row not in self.summed]
         self.summed += rows
         return rows
 
-    def _updates(self, i):
+    def _updates(self, i: int) -> None:
         """Assign rows to an optimizer's operations by the order of its parameters, checked by their shapes."""
         inside = self.inside[i]
         names = [self.events[x]["name"][len("aten::") :] for x in inside]

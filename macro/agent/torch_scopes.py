@@ -5,6 +5,10 @@ activation's; a gradient belongs to the operation whose sequence number autograd
 the order of the parameters.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import graphs  # beside this file
 import torch_rows
 from torch_rows import GRADIENTS, LOSS, LOSS_NODES, NODE
@@ -13,7 +17,7 @@ PARTS = ("copy", "clear")  # columns that differ from a layer's kind of work
 SUMS = ("add", "add_")  # sums by autograd's engine of several layers' gradients
 
 
-def align(events, layers, parameters):
+def align(events: list[dict[str, Any]], layers: list[dict[str, Any]], parameters: Any) -> Any:
     """Return (rows, column) of each event.
 
     `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's order.
@@ -22,26 +26,26 @@ def align(events, layers, parameters):
 
 
 class _Scopes(torch_rows._Alignment):
-    def __init__(self, events, layers, parameters):
+    def __init__(self, events: list[dict[str, Any]], layers: list[dict[str, Any]], parameters: Any) -> None:
         self.by_name = {spec["name"]: spec for spec in layers}
         self.scopes = {name + suffix: (name, suffix[1:]) for name in self.by_name for suffix in ("", " activation")}
         self.plan, self.work_kinds = layers, graphs.work_kinds(layers)
-        self.around = {}  # event: the scope around it
+        self.around: dict[Any, tuple[str, str] | None] = {}  # event: the scope around it
         super().__init__(events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
-    def _event(self, i):
+    def _event(self, i: int) -> Any:
         event = self.events[i]
         self.around[i] = self.scopes.get(event["name"], self.around.get(event["within"]))
         if event["name"] in self.scopes:
-            return [self._forward_row(self.around[i])], None
+            return [self._forward_row(self.scopes[event["name"]])], None
         return super()._event(i)
 
     @staticmethod
-    def _forward_row(scope):
+    def _forward_row(scope: tuple[str, str]) -> Any:
         name, what = scope
         return "{} {}".format(name, what or "forward")
 
-    def _forward(self, event, short, around, column):
+    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> Any:
         scope = self.around[len(self.assigned)]  # events come in their order
         if scope is not None:
             if event["sequence"] >= 0:
@@ -49,7 +53,7 @@ class _Scopes(torch_rows._Alignment):
             return [self._forward_row(scope)], self._column(scope, column)
         return self._outside(short, around, column)
 
-    def _backward(self, i, short, node, around, column):
+    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> Any:
         if self.events[i]["name"].startswith(NODE):
             return torch_rows.FRAMEWORK, None
         if node in LOSS_NODES:
@@ -64,15 +68,15 @@ class _Scopes(torch_rows._Alignment):
             return [f"{name} activation gradient"], column
         return self._of_layer(i, short, node, self.by_name[name]), self._column((name, what), column)
 
-    def _column(self, scope, column):
+    def _column(self, scope: tuple[str, str], column: str | None) -> Any:
         name, what = scope
         return column if what or column in PARTS else self.work_kinds.get(name, column)
 
-    def _is_engine(self, i):
+    def _is_engine(self, i: int) -> Any:
         """Return whether autograd's engine itself runs an operation, behind a node's work."""
         return self.events[self.events[i]["within"]]["name"].startswith(NODE)
 
-    def _of_layer(self, i, short, node, spec):
+    def _of_layer(self, i: int, short: str, node: Any, spec: dict[str, Any]) -> Any:
         """Return the rows of a gradient's operation."""
         name = spec["name"]
         if spec["kind"] == "dense":
@@ -85,7 +89,7 @@ class _Scopes(torch_rows._Alignment):
             roles = ["gradient"]
         return [f"{name} {role}" for role in roles]
 
-    def _dense(self, i, spec, order):
+    def _dense(self, i: int, spec: dict[str, Any], order: Any) -> list[Any]:
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
         role = "wgrad" if spec["first"] or len(beside) == 1 else order[beside.index(i) % 2]
         return ["{} {}".format(spec["name"], role)]

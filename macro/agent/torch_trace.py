@@ -4,6 +4,11 @@ Spans carry no thread: the profiler reports the calling thread, by an id that is
 threads work for it too.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import recorder  # beside this file
 import torch_rows
 
@@ -11,7 +16,7 @@ MARKS = 5  # annotations that set the clock; the shortest counts
 MARK = 400000  # nanoseconds of a mark
 
 
-def profiled(run):
+def profiled(run: Callable[[], object]) -> Any:
     """Return the events of `run` by start, outer ones first, behind a mark; its known start; run's ends."""
     import torch
 
@@ -45,9 +50,9 @@ def profiled(run):
     return [mark, *rest], least[1], (began, ended)
 
 
-def nested(events):
+def nested(events: Any) -> Any:
     """Return each event with the index of the one around it, `within`."""
-    placed, open_ones = [], []
+    placed, open_ones = list[dict[str, Any]](), list[int]()
     for i, event in enumerate(events):
         while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
             open_ones.pop()
@@ -56,7 +61,7 @@ def nested(events):
     return placed
 
 
-def spans(run, align):
+def spans(run: Callable[[], object], align: Callable[[Any], Any]) -> list[Any]:
     """Return the spans of `run` with rows from `align`; what is in no operation is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])

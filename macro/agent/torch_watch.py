@@ -1,6 +1,10 @@
 """Observation of a PyTorch program's steps by PyTorch's profiler, beside a script's own profilers and spans."""
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import recorder  # beside this file
 import torch_modules
@@ -8,6 +12,7 @@ from torch_modules import fast
 
 MARKS = 9  # annotations that set the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
+COLUMNS = ("name", "start", "end", "thread", "sequence", "lane", "forward")
 
 
 class Spans:
@@ -18,30 +23,32 @@ class Spans:
     that are open when ours stops are ended there.
     """
 
-    def __init__(self, torch, foreign=None):
+    def __init__(self, torch: Any, foreign: Callable[[], object] | None = None) -> None:
         self.torch, self.modules = torch, torch_modules.Modules(torch)
-        self.profiler, self.shapes, self.marks = None, False, []
-        self._events = None
-        self.starting, self.thread, self.open, self.cut = False, None, {}, {}
+        self.profiler: Any = None
+        self.shapes, self.marks = False, list[tuple[int, int]]()
+        self._events: Any = None
+        self.starting, self.open, self.cut = False, dict[int, Any](), dict[int, Any]()
+        self.thread: int | None = None
         self.kind = torch.autograd.profiler.record_function
         self.ways = self.kind.__enter__, self.kind.__exit__
         if foreign:
             self._tell(torch.autograd.profiler.profile, foreign)
 
-    def _tell(self, kind, foreign):
+    def _tell(self, kind: Any, foreign: Callable[[], object]) -> None:
         """Call `foreign` at every start of a profiler, except ours."""
         begin = getattr(kind, "_start_trace", None)  # PyTorch 1.8
         if begin is None:
             return
 
-        def start_trace(profile):
+        def start_trace(profile: Any) -> Any:
             if not self.starting:
                 foreign()
             return begin(profile)
 
         kind._start_trace = start_trace
 
-    def start(self, shapes):
+    def start(self, shapes: Any) -> None:
         """Start the profiler; `shapes`: record shapes of every operation's tensors."""
         self.shapes, self.marks = shapes, []
         activities = [self.torch.profiler.ProfilerActivity.CPU]
@@ -61,7 +68,7 @@ class Spans:
         self.kind.__enter__ = lambda span: self._enter(span)
         self.kind.__exit__ = lambda span, *error: self._leave(span, *error)
 
-    def stop(self):
+    def stop(self) -> None:
         """Stop the profiler, also where a step failed: one that is left on crashes the process at its end."""
         if self.profiler is not None:
             self.kind.__enter__ = self.ways[0]
@@ -77,30 +84,28 @@ class Spans:
         self._events = profiler.profiler.kineto_results.events()
         self._restore()
 
-    def _enter(self, span):
+    def _enter(self, span: Any) -> Any:
         if threading.get_ident() == self.thread:  # others have no profiler
             self.open[id(span)] = span
         return self.ways[0](span)
 
-    def _leave(self, span, *error):
+    def _leave(self, span: Any, *error: Any) -> Any:
         if self.cut.pop(id(span), None) is None:
             self.open.pop(id(span), None)
             return self.ways[1](span, *error)
         self._restore()
         return None
 
-    def _restore(self):
+    def _restore(self) -> None:
         if self.profiler is None and not self.cut:
             self.kind.__exit__ = self.ways[1]
 
-    def events(self):
+    def events(self) -> dict[str, Any]:
         """Return the events as columns of numbers, with names apart; nanoseconds on the monotonic clock."""
         events, self._events = self._events or [], None
-        numbers, columns = (
-            {},
-            {"name": [], "start": [], "end": [], "thread": [], "sequence": [], "lane": [], "forward": []},
-        )
-        shapes = [] if self.shapes else None
+        numbers = dict[str, int]()
+        columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
+        shapes: list[Any] | None = [] if self.shapes else None
         shift = self._shift(events)
         for event in events:
             name = event.name()
@@ -117,7 +122,7 @@ class Spans:
                 shapes.append(_shapes(event))
         return {"names": list(numbers), "columns": columns, "shapes": shapes}
 
-    def _shift(self, events):
+    def _shift(self, events: Any) -> Any:
         """Return nanoseconds from the profiler's clock to the monotonic one."""
         starts = sorted(event.start_ns() for event in events if event.name() == CALIBRATE)
         if len(starts) != len(self.marks):
@@ -126,7 +131,7 @@ class Spans:
         return before + took // 4 - starts[self.marks.index((took, before))]
 
 
-def _shapes(event):
+def _shapes(event: Any) -> Any:
     """Return an event's shapes, strides if recorded, types, and values of inputs that are no tensors."""
     columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
     columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
@@ -137,7 +142,7 @@ def _shapes(event):
     return columns
 
 
-def on_gpu(torch, optimizers):
+def on_gpu(torch: Any, optimizers: list[Any]) -> bool:
     """Return whether a parameter of the optimizers, or any other tensor, is on a GPU."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     if any(p.device.type == "cuda" for group in groups for p in group["params"]):
@@ -146,7 +151,7 @@ def on_gpu(torch, optimizers):
     return any(torch.cuda.memory_allocated(gpu) for gpu in gpus)
 
 
-def parameters(torch, optimizers):
+def parameters(torch: Any, optimizers: list[Any]) -> Any:
     """Return [type, number of parameters, their bytes] of each optimizer."""
     rows = []
     for optimizer in optimizers:
@@ -157,7 +162,7 @@ def parameters(torch, optimizers):
     return rows
 
 
-def identity(torch):
+def identity(torch: Any) -> Any:
     """Return PyTorch's version, threads and flags."""
     facts = {"framework": "pytorch", "version": torch.__version__, "threads": torch.get_num_threads()}
     facts["interop_threads"] = torch.get_num_interop_threads()
@@ -166,7 +171,7 @@ def identity(torch):
     return facts
 
 
-def _capability(torch):
+def _capability(torch: Any) -> Any:
     try:
         return torch.backends.cpu.get_cpu_capability()
     except AttributeError:

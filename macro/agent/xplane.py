@@ -4,12 +4,16 @@ JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto); e
 none that both have.
 """
 
+from __future__ import annotations
+
 import bisect
 import os
 import shutil
 import struct
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import recorder  # beside this file
 
@@ -19,7 +23,7 @@ BITS = (1 << 64) - 1
 UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
 
 
-def _varint(data, at):
+def _varint(data: bytes, at: int) -> Any:
     value = shift = 0
     while True:
         byte = data[at]
@@ -30,7 +34,7 @@ def _varint(data, at):
         shift += 7
 
 
-def _fields(data):
+def _fields(data: bytes) -> Iterator[Any]:
     """Yield (number, value) of a message's fields; a value is an integer, a double, or bytes."""
     at, end = 0, len(data)
     while at < end:
@@ -48,19 +52,19 @@ def _fields(data):
         yield key >> 3, value
 
 
-def _parts(data):
+def _parts(data: bytes) -> Any:
     """Return the values of a message by number."""
-    values = {}
+    values = dict[int, list[Any]]()
     for number, value in _fields(data):
         values.setdefault(number, []).append(value)
     return values
 
 
-def _text(parts, number):
+def _text(parts: Any, number: int) -> Any:
     return parts.get(number, [b""])[0].decode("utf-8", "replace")
 
 
-def _names(entries):
+def _names(entries: Any) -> Any:
     """Return the names in a map of metadata."""
     names = {}
     for entry in entries:
@@ -69,7 +73,7 @@ def _names(entries):
     return names
 
 
-def _stats(entries, names):
+def _stats(entries: Any, names: Any) -> Any:
     stats = {}
     for entry in entries:
         fields = dict(_fields(entry))
@@ -81,13 +85,13 @@ def _stats(entries, names):
     return stats
 
 
-def lines(data):
+def lines(data: bytes) -> Iterator[Any]:
     """Yield (thread, events) of each line of each plane."""
     for _, in_plane in planes(data):
         yield from in_plane
 
 
-def planes(data):
+def planes(data: bytes) -> Iterator[Any]:
     """Yield (name, lines) of each plane.
 
     A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
@@ -97,7 +101,7 @@ def planes(data):
         yield _text(plane, 2), list(_lines(plane))
 
 
-def _lines(plane):
+def _lines(plane: Any) -> Iterator[Any]:
     names, kinds = _names(plane.get(4, ())), _names(plane.get(5, ()))
     for line in map(_parts, plane.get(3, ())):
         began, events = line.get(3, [0])[0], []
@@ -109,7 +113,7 @@ def _lines(plane):
         yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
 
 
-def system_thread(number):
+def system_thread(number: int) -> Any:
     """Return the system's id of a trace's thread while it lives; None if it cannot be found."""
     number ^= number >> 47
     number = number * UNMULTIPLY & BITS
@@ -132,15 +136,15 @@ def system_thread(number):
 class _Cover:
     """Intervals of a thread, to find the innermost at a time."""
 
-    def __init__(self):
-        self.starts, self.entries = [], []
+    def __init__(self) -> None:
+        self.starts, self.entries = list[int](), list[tuple[int, Any]]()
 
-    def add(self, start, end, what):
+    def add(self, start: int, end: int, what: Any) -> None:
         at = bisect.bisect(self.starts, start)
         self.starts.insert(at, start)
         self.entries.insert(at, (end, what))
 
-    def at(self, when):
+    def at(self, when: int) -> Any:
         for i in range(bisect.bisect(self.starts, when) - 1, -1, -1):
             end, what = self.entries[i]
             if when <= end:
@@ -148,7 +152,7 @@ class _Cover:
         return None
 
 
-def _tasks(events, operations):
+def _tasks(events: Any, operations: Any) -> Iterator[Any]:
     """Yield (start, end, number) of each task that a thread ran.
 
     A task ends at the first operation that begins in it: what continues afterwards is no part of the task.
@@ -164,13 +168,19 @@ def _tasks(events, operations):
             yield began, min([start, *starts[at : at + 1]]), number
 
 
-def spans(traced, operation):
+def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> Any:
     """Return (thread, start, end, what, part) of each event that `operation(name, stats)` identifies.
 
     Each task of a thread pool that was made in such an operation is a part of it, wherever it ran. A task that goes on
     when its operation has ended helps whatever else is under way, if that is a single operation.
     """
-    intervals, makers, tasks, covers, busy = [], {}, [], {}, []
+    intervals, makers, tasks, covers, busy = (
+        list[Any](),
+        dict[Any, Any](),
+        list[Any](),
+        dict[Any, _Cover](),
+        list[Any](),
+    )
     ended = {
         stats.get("_c"): start for _, events in traced for start, _, name, stats in events if name.startswith("end: ")
     }
@@ -180,7 +190,7 @@ def spans(traced, operation):
             what = operation(name, stats)
             if what is not None:
                 operations.append((start, end, what))
-                interval = (start, max(end, ended.get(stats.get("_p"), end)), what)
+                interval: Any = (start, max(end, ended.get(stats.get("_p"), end)), what)
                 cover.add(start, end, interval)
                 busy += [interval] if stats.get("_p") in ended else []
             elif name == POOL + "Record":
@@ -200,7 +210,7 @@ def spans(traced, operation):
     return intervals
 
 
-def _helped(start, end, busy):
+def _helped(start: int, end: int, busy: Any) -> Iterator[Any]:
     """Yield the pieces of a task from `start` to `end` during which exactly one operation was under way."""
     busy = [interval for interval in busy if interval[0] < end and interval[1] > start]
     edges = sorted(set([start, end] + [x for interval in busy for x in interval[:2] if start < x < end]))
@@ -210,7 +220,7 @@ def _helped(start, end, busy):
             yield left, right, there[0]
 
 
-def profiled(start, stop, run):
+def profiled(start: Callable[[str], object], stop: Callable[[], object], run: Callable[[], object]) -> Any:
     """Return the xplane file of what `run` does between start(folder) and stop(); empty if none was written."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
@@ -229,11 +239,16 @@ def profiled(start, stop, run):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def record(start, stop, annotate, run):
+def record(
+    start: Callable[[str], object],
+    stop: Callable[[], object],
+    annotate: Callable[[str], Any],
+    run: Callable[[], object],
+) -> Any:
     """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
     moments = []
 
-    def marked():
+    def marked() -> None:
         with annotate("warm"):
             pass
         moments.append(recorder.now())
@@ -245,7 +260,7 @@ def record(start, stop, annotate, run):
     return list(lines(data)), moments[0]
 
 
-def named(intervals, moment, tell, multiplies):
+def named(intervals: Any, moment: int, tell: Callable[[Any], Any], multiplies: Callable[[Any], bool]) -> Any:
     """Return spans as in recorder.py from those of `spans`, whose `what` is a name or ends in it.
 
     `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.

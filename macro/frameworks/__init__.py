@@ -93,8 +93,8 @@ def _read(path: Path, changed: int, size: int) -> dict[str, Framework]:
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            name = ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0])
             if name in ("ROWS", "RECIPE", "DEVICES"):
                 literals[name] = _literal(name, node.value)
     about = (ast.get_docstring(tree) or "").partition("\n")[0]

@@ -1,7 +1,11 @@
 """JAX: jitted functions, the step's parameters donated; XLA for CPU. Images have their channels last."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import device_clocks
 import jax_layers  # of macro/agent
@@ -10,13 +14,13 @@ import layouts
 import numpy as np
 import numpy_losses
 
-ROWS = {"jax": {}}
+ROWS: dict[str, dict[str, Any]] = {"jax": {}}
 RECIPE = {"environment": "jax", "python": "3.11", "packages": ["jax==0.10.2", "numpy==2.4.6"], "megabytes": 652}
 DEVICES = ("cpu", "cuda", "fake")
 KINDS, LOSSES, OPTIMIZERS = jax_layers.KINDS, jax_layers.LOSSES, jax_layers.OPTIMIZERS
 
 
-def configure(job):
+def configure(job: dict[str, Any]) -> None:
     if not _on_cuda(job):
         os.environ["NPROC"] = str(job["threads"])  # size of XLA's pools, which else is the number of cores
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -31,11 +35,11 @@ def configure(job):
     jax.config.update("jax_default_matmul_precision", "highest")
 
 
-def _on_cuda(job):
+def _on_cuda(job: dict[str, Any]) -> Any:
     return job.get("device", "cpu").startswith("cuda")
 
 
-def _device(job):
+def _device(job: dict[str, Any]) -> Any:
     """Return the job's device. Raises NotImplementedError if JAX does not see it."""
     import jax
 
@@ -45,7 +49,7 @@ def _device(job):
     return jax.devices()[index]
 
 
-def available():
+def available() -> None:
     import jax
     import jax.numpy as jnp
 
@@ -57,7 +61,7 @@ def available():
         raise NotImplementedError(f"JAX {jax.__version__}: {error}") from None
 
 
-def identity(job):
+def identity(job: dict[str, Any]) -> dict[str, Any]:
     import jax
     import jaxlib
 
@@ -81,7 +85,7 @@ def identity(job):
     }
 
 
-def build(job):
+def build(job: dict[str, Any]) -> Any:
     if _on_cuda(job):
         import jax
 
@@ -89,18 +93,18 @@ def build(job):
     return Model(job)
 
 
-def trace(model, run):
+def trace(model: Any, run: Callable[[], object]) -> Any:
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
-def profile(model, call, count, path):
-    def wait():
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
+    def wait() -> None:
         model.jax.block_until_ready(model.asked)
 
     return jax_trace.profile(model.jax, call, wait, count, path, model.card)
 
 
-def _peak(device):
+def _peak(device: Any) -> Any:
     """Return the peak bytes of arrays on a device; 0 if JAX does not report them."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
@@ -108,7 +112,7 @@ def _peak(device):
 class Model:
     """A network whose phases are one XLA executable each; the loss takes logits."""
 
-    def __init__(self, job):
+    def __init__(self, job: dict[str, Any]) -> None:
         import jax
         import jax.numpy as jnp
 
@@ -131,25 +135,25 @@ class Model:
         if job.get("device", "cpu") != "cpu":
             self.clock = device_clocks.Waits(lambda: jax.block_until_ready(self.asked), partial(_peak, _device(job)))
 
-    def _forward(self, p, state, x):
+    def _forward(self, p: Any, state: dict[str, Any], x: Any) -> Any:
         return self._apply(p, state, x)[0]
 
-    def _loss_and_state(self, p, state, x, labels):
+    def _loss_and_state(self, p: Any, state: dict[str, Any], x: Any, labels: Any) -> Any:
         logits, kept = self._apply(p, state, x)
         with self.jax.named_scope("loss"):
             return self.losses_of(self.jax, logits, labels).mean(), kept
 
-    def _value(self, p, state, x, labels):
+    def _value(self, p: Any, state: dict[str, Any], x: Any, labels: Any) -> Any:
         return self._loss_and_state(p, state, x, labels)[0]
 
-    def _gradient(self, p, state, x, labels):
+    def _gradient(self, p: Any, state: dict[str, Any], x: Any, labels: Any) -> Any:
         return self.jax.grad(self._value)(p, state, x, labels)
 
-    def _update(self, p, v, state, x, labels):
+    def _update(self, p: Any, v: Any, state: dict[str, Any], x: Any, labels: Any) -> Any:
         grads, kept = self.jax.grad(self._loss_and_state, has_aux=True)(p, state, x, labels)
         return (*self.moved(self.jax, self.network, p, grads, v), kept)
 
-    def programs(self):
+    def programs(self) -> Any:
         """Return (jitted function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (
@@ -158,7 +162,7 @@ class Model:
             (self._step, (self.p, self.v, self.kept, *batch)),
         )
 
-    def work(self):
+    def work(self) -> dict[str, Any]:
         counts = {name: int(w.size) for name, w in self.p.items()}
         return {
             "parameters": counts,
@@ -167,34 +171,34 @@ class Model:
             "layout": "inputs x outputs",
         }
 
-    def _done(self, answer):
+    def _done(self, answer: Any) -> Any:
         """Wait for `answer` on a processor; on a device keep it, so that the clock can wait for it."""
         if self.clock is None:
             return self.jax.block_until_ready(answer)
         self.asked = answer
         return answer
 
-    def forward(self):
+    def forward(self) -> Any:
         return self._done(self._logits(self.p, self.kept, self.x))
 
-    def outputs(self):
+    def outputs(self) -> Any:
         return self.np.asarray(self.forward())
 
-    def gradient(self):
+    def gradient(self) -> Any:
         return self._done(self._grad(self.p, self.kept, self.x, self.labels))
 
-    def step(self):
+    def step(self) -> None:
         given = self.p, self.v, self.kept, self.x, self.labels
         self.p, self.v, self.kept = self._done(self._step(*given))
 
-    def loss(self):
+    def loss(self) -> float:
         return float(self._loss(self.p, self.kept, self.x, self.labels))
 
-    def gradients(self):
+    def gradients(self) -> dict[str, Any]:
         return {name: self.lie.back(name, self.np.asarray(g)) for name, g in self.gradient().items()}
 
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         return {name: self.lie.back(name, self.np.array(w)) for name, w in self.p.items()}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {name: self.np.array(x) for name, x in self.kept.items() if not name.endswith(".key")}

@@ -5,9 +5,13 @@ phases are the back end's, compiled where Keras compiles its step. SGD's velocit
 with a constant rate the formula of all others, times -lr. Images have their channels last, as by default.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras_layers  # of macro/agent
 import keras_spans
@@ -32,7 +36,7 @@ RECIPE = {
 KINDS, LOSSES, OPTIMIZERS = keras_layers.KINDS, keras_layers.LOSSES, keras_layers.OPTIMIZERS
 
 
-def configure(job):
+def configure(job: dict[str, Any]) -> None:
     os.environ["KERAS_BACKEND"] = job["knobs"]["backend"]
     os.environ["KERAS_HOME"] = os.path.join(sys.prefix, "keras")  # not the user's floatx and formats
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -50,13 +54,13 @@ def configure(job):
         torch.set_num_interop_threads(job["threads"])
 
 
-def available():
+def available() -> None:
     import keras
 
     keras.ops.convert_to_numpy(keras.ops.matmul(keras.ops.zeros((2, 2)), keras.ops.zeros((2, 2))))
 
 
-def identity(job):
+def identity(job: dict[str, Any]) -> dict[str, Any]:
     import keras
 
     backend = keras.backend.backend()
@@ -68,24 +72,24 @@ def identity(job):
     return dict(facts, framework="keras")
 
 
-def build(job):
+def build(job: dict[str, Any]) -> Any:
     import keras
 
     return Model(job, BACKENDS[keras.backend.backend()]())
 
 
-def trace(model, run):
+def trace(model: Any, run: Callable[[], object]) -> Any:
     return keras_spans.spans(model, run)
 
 
-def record(model, run):
+def record(model: Any, run: Callable[[], object]) -> Any:
     return keras_spans.record(model, run)
 
 
 class Model:
     jit = None  # Keras's choice
 
-    def __init__(self, job, backend):
+    def __init__(self, job: dict[str, Any], backend: Any) -> None:
         import keras
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
@@ -107,17 +111,17 @@ class Model:
         backend.prepare(self.model, self.criterion)
 
     @contextlib.contextmanager
-    def _unmoved(self):
+    def _unmoved(self) -> Iterator[None]:
         """Restore the running statistics after the passes inside."""
         before = {name: self.np.array(x) for name, x in self._arrays(self.kept).items()}
         yield
         for name, array in before.items():
             self.kept[name].assign(array)
 
-    def _arrays(self, variables):
+    def _arrays(self, variables: Any) -> dict[str, Any]:
         return {name: self.keras.ops.convert_to_numpy(x) for name, x in variables.items()}
 
-    def work(self):
+    def work(self) -> dict[str, Any]:
         variables = self.model.trainable_variables
         counts = {name: int(self.np.prod(v.shape)) for name, v in zip(self.names, variables)}
         return {
@@ -127,38 +131,38 @@ class Model:
             "layout": "inputs x outputs",
         }
 
-    def forward(self):
+    def forward(self) -> Any:
         return self.backend.forward(self.x)
 
-    def outputs(self):
+    def outputs(self) -> Any:
         with self._unmoved():
             return self.np.array(self.keras.ops.convert_to_numpy(self.forward()))
 
-    def gradient(self):
+    def gradient(self) -> Any:
         return self.backend.gradient(self.x, self.labels)
 
-    def step(self):
+    def step(self) -> None:
         self.model.train_on_batch(self.x, self.labels)
         self.backend.finish()
         self.taken += 1
 
-    def loss(self):
+    def loss(self) -> float:
         with self._unmoved():
             return float(self.criterion(self.labels, self.backend.forward(self.x)))
 
-    def _named(self, arrays):
+    def _named(self, arrays: Any) -> dict[str, Any]:
         """Return arrays of the trained variables by name, in the suite's layout."""
         named = self._arrays(dict(zip(self.names, arrays)))
         return {name: self.np.array(self.lie.back(name, array)) for name, array in named.items()}
 
-    def gradients(self):
+    def gradients(self) -> Any:
         with self._unmoved():
             return self._named(self.gradient())
 
-    def parameters(self):
+    def parameters(self) -> Any:
         return self._named(self.model.trainable_variables)
 
-    def state(self):
+    def state(self) -> Any:
         """Return running statistics, the variance corrected by n/(n - 1), which Keras leaves out."""
         arrays = self._arrays(self.kept)
         return layouts.unbiased(arrays, self.network["layers"], len(self.labels), self.taken)
@@ -166,7 +170,7 @@ class Model:
 
 class TensorFlow:
     @staticmethod
-    def identity():
+    def identity() -> dict[str, Any]:
         import tensorflow as tf
 
         return {
@@ -177,11 +181,11 @@ class TensorFlow:
             "flags": {"tf32": tf.config.experimental.tensor_float_32_execution_enabled()},
         }
 
-    def prepare(self, model, criterion):
+    def prepare(self, model: Any, criterion: Any) -> None:
         import tensorflow as tf
 
-        @tf.function(jit_compile=model.jit_compile)
-        def gradient(x, labels):
+        @tf.function(jit_compile=model.jit_compile)  # type: ignore[untyped-decorator]
+        def gradient(x: Any, labels: Any) -> Any:
             with tf.GradientTape() as tape:
                 loss = criterion(labels, model(x, training=True))
             return tape.gradient(loss, [v.value for v in model.trainable_variables])
@@ -189,13 +193,13 @@ class TensorFlow:
         self.gradient = gradient
         self.forward = tf.function(lambda x: model(x, training=True), jit_compile=model.jit_compile)
 
-    def finish(self):
+    def finish(self) -> None:
         """Return at once: a TensorFlow function on a CPU returns when its work is done."""
 
 
 class Jax:
     @staticmethod
-    def identity():
+    def identity() -> dict[str, Any]:
         import jax
         import jaxlib
 
@@ -207,55 +211,55 @@ class Jax:
             "flags": {"precision": str(jax.config.jax_default_matmul_precision)},
         }
 
-    def prepare(self, model, criterion):
+    def prepare(self, model: Any, criterion: Any) -> None:
         import jax
 
-        def mean_loss(trained, others, x, labels):
+        def mean_loss(trained: Any, others: Any, x: Any, labels: Any) -> Any:
             return criterion(labels, model.stateless_call(trained, others, x, training=True)[0])
 
-        def forward(trained, others, x):
+        def forward(trained: Any, others: Any, x: Any) -> Any:
             return model.stateless_call(trained, others, x, training=True)[0]
 
         self.jax, self.model = jax, model
         self.call_gradient, self.call_forward = jax.jit(jax.grad(mean_loss)), jax.jit(forward)
 
-    def state(self):
+    def state(self) -> Any:
         trained = [v.value for v in self.model.trainable_variables]
         return trained, [v.value for v in self.model.non_trainable_variables]
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         return self.call_forward(*self.state(), x).block_until_ready()
 
-    def gradient(self, x, labels):
+    def gradient(self, x: Any, labels: Any) -> Any:
         return self.jax.block_until_ready(self.call_gradient(*self.state(), x, labels))
 
-    def finish(self):
+    def finish(self) -> None:
         self.jax.block_until_ready(self.state())
 
 
 class Torch:
     @staticmethod
-    def identity():
+    def identity() -> dict[str, Any]:
         import torch
 
         return dict(torch_device.facts(torch), flags={"precision": torch.get_float32_matmul_precision()})
 
-    def prepare(self, model, criterion):
+    def prepare(self, model: Any, criterion: Any) -> None:
         self.model, self.criterion = model, criterion
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         import torch
 
         with torch.no_grad():
             return self.model(x, training=True)
 
-    def gradient(self, x, labels):
+    def gradient(self, x: Any, labels: Any) -> list[Any]:
         self.model.zero_grad()
         self.criterion(labels, self.model(x, training=True)).backward()
         return [v.value.grad for v in self.model.trainable_variables]
 
-    def finish(self):
+    def finish(self) -> None:
         """Return at once: eager calls return when their work is done."""
 
 
-BACKENDS = {"tensorflow": TensorFlow, "jax": Jax, "torch": Torch}
+BACKENDS: dict[str, Any] = {"tensorflow": TensorFlow, "jax": Jax, "torch": Torch}

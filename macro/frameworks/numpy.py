@@ -1,6 +1,10 @@
 """NumPy: a step written by hand with its buffers kept; the reference, and what always runs."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import device_clocks  # of macro/agent
 import numpy as np
@@ -10,18 +14,18 @@ import numpy_losses
 import numpy_optimizers
 import recorder
 
-ROWS = {"numpy": {}}
-RECIPE = {}
+ROWS: dict[str, dict[str, Any]] = {"numpy": {}}
+RECIPE: dict[str, Any] = {}
 DEVICES = ("cpu", "fake")
 KINDS, LOSSES, OPTIMIZERS = numpy_images.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
-def available():
+def available() -> None:
     return None
 
 
-def identity(job):
-    facts = {"framework": "numpy", "version": np.__version__, "blas": None}
+def identity(job: dict[str, Any]) -> Any:
+    facts: dict[str, Any] = {"framework": "numpy", "version": np.__version__, "blas": None}
     try:
         import threadpoolctl
 
@@ -36,19 +40,19 @@ def identity(job):
     return facts
 
 
-def trace(model, run):
+def trace(model: Any, run: Callable[[], object]) -> Any:
     return model.do.trace(run)
 
 
-def profile(model, call, count, path):
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> None:
     device_clocks.play(model.do, call, count, path)
 
 
-def record(model, run):
+def record(model: Any, run: Callable[[], object]) -> Any:
     return model.do.record(run)
 
 
-def build(job):
+def build(job: dict[str, Any]) -> Any:
     """Return the model; knobs perturb it to measure the bound of equal work.
 
     `order`: the terms of every sum in another order. `shares`: a factor on the softmax. `elsewhere`: epsilon added
@@ -58,7 +62,7 @@ def build(job):
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
 
 
-def _shuffled(count):
+def _shuffled(count: int) -> Any:
     return np.random.RandomState(count).permutation(count)
 
 
@@ -73,42 +77,47 @@ class Model(numpy_layers.Products):
 
     builders = KINDS
 
-    def __init__(self, job, order=None, shares=None):
+    def __init__(self, job: dict[str, Any], order: Any = None, shares: Any = None) -> None:
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.weights = {name: numpy_layers.copied(weights[name]) for name in weights.files}
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
         self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
-        classes, shares = job["network"]["layers"][-1]["out"][0], shares and np.float32(shares)
-        self.criterion = LOSSES[job["network"]["loss"]](self.labels, classes, shares)
         self.do = recorder.Steps()
         plan = dict(job["network"], elsewhere=job["knobs"].get("elsewhere"))
-        self.optimizer = OPTIMIZERS[plan["optimizer"]](plan, self.weights)
+        self.criterion = self.pick_loss(plan, shares and np.float32(shares))
+        self.optimizer = self.pick_optimizer(plan)
         self.grads = {name: numpy_layers.aligned(w.shape) for name, w in self.weights.items()}
         self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
-        self.dz = None  # gradient of the outputs, if those are needed again
-        self.sums = {}  # {layer whose output several take: sum of gradients}
+        self.dz: Any = None  # gradient of the outputs, if those are needed again
+        self.sums: dict[str, Any] = {}  # {layer whose output several take: sum of gradients}
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
-    def work(self):
+    def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
+        return LOSSES[plan["loss"]](self.labels, plan["layers"][-1]["out"][0], shares)
+
+    def pick_optimizer(self, plan: dict[str, Any]) -> Any:
+        return OPTIMIZERS[plan["optimizer"]](plan, self.weights)
+
+    def work(self) -> dict[str, Any]:
         counts = {name: int(w.size) for name, w in self.weights.items()}
         return {"parameters": counts, "batch": self.batch, "dtype": "float32", "layout": "inputs x outputs"}
 
-    def forward(self):
+    def forward(self) -> None:
         for layer in self.layers:
             self.values[layer.name] = layer.activate(layer.forward([self.values[name] for name in layer.after]))
         self.logits = self.values[self.last]
 
-    def outputs(self):
+    def outputs(self) -> Any:
         self.forward()
         return numpy_layers.host(self.logits)
 
-    def loss(self):
+    def loss(self) -> Any:
         self.forward()
         return self.criterion.value(self.logits)
 
-    def gradient(self):
+    def gradient(self) -> None:
         self.forward()
         dz = self.logits
         if not self.layers[-1].owns:  # backward needs the outputs again
@@ -119,7 +128,7 @@ class Model(numpy_layers.Products):
         self.do(["loss"], "softmax", self.criterion.gradient, dz)
         self._backward(dz)
 
-    def _backward(self, dz):
+    def _backward(self, dz: Any) -> None:
         """Compute the gradients of all weights, adding those of an output that several layers take."""
         gradients = {self.last: dz}
         for layer in reversed(self.layers):
@@ -130,13 +139,13 @@ class Model(numpy_layers.Products):
                 if dx is not None and name != "input":
                     gradients[name] = self._sum(name, gradients[name], dx) if name in gradients else dx
 
-    def _sum(self, name, a, b):
+    def _sum(self, name: str, a: Any, b: Any) -> Any:
         if name not in self.sums:
             self.sums[name] = numpy_layers.aligned(a.shape)
         total = self.sums[name]
         return self.do([name + " gradient sum"], "element-wise", np.add, a, b, out=total)
 
-    def step(self):
+    def step(self) -> None:
         self.gradient()
         for layer in self.layers:
             layer.keep()
@@ -145,13 +154,13 @@ class Model(numpy_layers.Products):
             do = functools.partial(self.do, [name.rpartition(".")[0] + " update"], "update")
             self.optimizer.move(do, name, w, self.grads[name])
 
-    def gradients(self):
+    def gradients(self) -> dict[str, Any]:
         self.gradient()
         return {name: numpy_layers.host(array) for name, array in self.grads.items()}
 
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         return {name: numpy_layers.host(array) for name, array in self.weights.items()}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         """Return what layers keep between steps beside weights, by name."""
         return {name: numpy_layers.host(x) for layer in self.layers for name, x in layer.state.items()}

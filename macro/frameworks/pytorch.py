@@ -1,7 +1,11 @@
 """PyTorch: modules as its users write them, losses of torch.nn.functional, torch.optim; eager and compiled."""
 
+from __future__ import annotations
+
 import contextlib
 import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy_losses
@@ -24,24 +28,25 @@ DEVICES = ("cpu", "cuda", "fake")
 KINDS, LOSSES, OPTIMIZERS = torch_layers.KINDS, torch_layers.LOSSES, torch_layers.OPTIMIZERS
 
 
-def configure(job):
+def configure(job: dict[str, Any]) -> None:
     import torch
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
-    torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))
+    torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))  # type: ignore[no-untyped-call]
     torch_device.configure(torch, job)
 
 
-def available():
+def available() -> None:
     import torch
 
     torch.zeros(2, 2) @ torch.zeros(2, 2)
 
 
-def identity(job):
+def identity(job: dict[str, Any]) -> dict[str, Any]:
     import torch
 
+    onednn: Any = torch.backends.mkldnn
     facts = {
         "framework": "pytorch",
         **torch_device.facts(torch),
@@ -52,14 +57,14 @@ def identity(job):
             "input_gradient": job["knobs"].get("input_gradient", False),
             "update": job["knobs"].get("update", "by the optimizer"),
             "precision": torch.get_float32_matmul_precision(),
-            "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+            "mkldnn": onednn.is_available() and onednn.enabled,
             "layout": "channels_last" if job["knobs"].get("channels_last") else "contiguous",
         },
     }
     return dict(facts, **torch_device.identity(torch, job))
 
 
-def build(job):
+def build(job: dict[str, Any]) -> Any:
     import torch
 
     torch_device.check(torch, job)
@@ -72,14 +77,14 @@ def build(job):
     return Model(job)
 
 
-def trace(model, run):
+def trace(model: Any, run: Callable[[], object]) -> Any:
     import torch_trace
 
     with model.scoped():
         return torch_trace.spans(run, model.align)
 
 
-def profile(model, call, count, path):
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> str | None:
     """Write a trace of a device's kernels; return why there is none, or None."""
     if torch_device.place(model.job) == "cpu":
         return "its profiler sees no GPU"
@@ -87,7 +92,7 @@ def profile(model, call, count, path):
     return None
 
 
-def record(model, run):
+def record(model: Any, run: Callable[[], object]) -> Any:
     """Return the dispatched calls; [] for a compiled model, whose kernels bypass the dispatcher."""
     import torch_record
 
@@ -99,10 +104,11 @@ def record(model, run):
 
 
 class Model:
-    def __init__(self, job):
+    def __init__(self, job: dict[str, Any]) -> None:
         import torch
 
-        self.torch, self.job, self.layers = torch, job, job["network"]["layers"]
+        self.torch: Any = torch
+        self.job, self.layers = job, job["network"]["layers"]
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
@@ -122,11 +128,12 @@ class Model:
         net, self.stepping = job["network"], False
         if job["knobs"].get("update") == "in wgrad":
             for module in dense:
-                module.forward = self._moving(module, -net["rate"])
+                module.forward = self._moving(module, -net["rate"])  # type: ignore[method-assign]
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         make = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
         self.optimizer = make(self.net.parameters(), lr=net["rate"], **how)
-        self.call, self.logits = self._loss, self.net
+        self.call: Any = self._loss
+        self.logits: Any = self.net
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor
 
@@ -138,18 +145,18 @@ class Model:
                 self.forward()
             self.optimizer.zero_grad(set_to_none=True)
 
-    def _moving(self, module, factor):
+    def _moving(self, module: Any, factor: float) -> Any:
         """Return a dense forward whose backward updates the weights within a step, and gives no gradient."""
         torch, model = self.torch, self
 
-        class Dense(torch.autograd.Function):
+        class Dense(torch.autograd.Function):  # type: ignore[misc, name-defined]
             @staticmethod
-            def forward(ctx, x, weight, bias):
+            def forward(ctx: Any, x: Any, weight: Any, bias: Any) -> Any:
                 ctx.save_for_backward(x, weight)
                 return torch.nn.functional.linear(x, weight, bias)
 
             @staticmethod
-            def backward(ctx, dy):
+            def backward(ctx: Any, dy: Any) -> Any:
                 x, weight = ctx.saved_tensors
                 dx = dy.mm(weight) if ctx.needs_input_grad[0] else None
                 if model.stepping:
@@ -159,11 +166,11 @@ class Model:
 
         return lambda x: Dense.apply(x, module.weight, module.bias)
 
-    def _loss(self):
+    def _loss(self) -> Any:
         return self.loss_of(self.net(self.x), self.labels)
 
     @contextlib.contextmanager
-    def scoped(self):
+    def scoped(self) -> Iterator[None]:
         """Put each layer under its name in a trace; a compiled model has no scopes."""
         if not self.job["knobs"].get("compile"):
             self.net.scope = self.torch.profiler.record_function
@@ -173,14 +180,14 @@ class Model:
             self.net.scope = None
 
     @contextlib.contextmanager
-    def _kept(self):
+    def _kept(self) -> Iterator[None]:
         """Restore the running statistics after the passes inside."""
         before = [buffer.clone() for buffer in self.net.buffers()]
         yield
         for buffer, value in zip(self.net.buffers(), before):
             buffer.copy_(value)
 
-    def align(self, events):
+    def align(self, events: Any) -> Any:
         """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
         names = {id(parameter): name.rpartition(".")[0] for name, (parameter, _) in self.arrays.items()}
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
@@ -191,7 +198,7 @@ class Model:
         dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers]
         return torch_rows.align(events, len(self.labels), dense, moved)
 
-    def work(self):
+    def work(self) -> dict[str, Any]:
         dense = [x.weight for x in self.net.modules() if isinstance(x, self.torch.nn.Linear)]
         turned = bool(dense) and not any(x.is_contiguous() for x in dense)
         return {
@@ -204,7 +211,7 @@ class Model:
             "made": self._effective_knobs(),
         }
 
-    def _effective_knobs(self):
+    def _effective_knobs(self) -> dict[str, Any]:
         """Return the effect of the knobs, read off the objects: a knob without effect shows its default."""
         torch = self.torch
         modules, how = list(self.net.modules()), self.optimizer.defaults
@@ -220,45 +227,45 @@ class Model:
             "compile": hasattr(self.call, "_torchdynamo_orig_callable"),
         }
 
-    def forward(self):
+    def forward(self) -> Any:
         with self.torch.no_grad():
             return self.logits(self.x)
 
-    def outputs(self):
+    def outputs(self) -> Any:
         with self._kept():
             return self.forward().cpu().numpy()
 
-    def gradient(self):
+    def gradient(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         self.x.grad = None
         self.call().backward()
 
-    def step(self):
+    def step(self) -> None:
         self.stepping = True
         self.gradient()
         self.stepping = False
         self.optimizer.step()
 
-    def loss(self):
+    def loss(self) -> float:
         with self.torch.no_grad(), self._kept():
             return float(self.loss_of(self.logits(self.x), self.labels))
 
-    def _named(self, names, of):
+    def _named(self, names: Any, of: Any) -> Any:
         arrays = {}
         for name in names:
             parameter, form = self.arrays[name]
             arrays[name] = form(of(parameter).detach().cpu().numpy()).copy()
         return arrays
 
-    def gradients(self):
+    def gradients(self) -> Any:
         with self._kept():
             self.gradient()
         return self._named(self.names, lambda p: p.grad)
 
-    def parameters(self):
+    def parameters(self) -> Any:
         return self._named(self.names, lambda p: p)
 
-    def state(self):
+    def state(self) -> Any:
         return self._named(
             [name for name, (parameter, _) in self.arrays.items() if not parameter.requires_grad], lambda p: p
         )

@@ -4,8 +4,12 @@ The update is TensorFlow's optimizer, one fused kernel a variable (v = mu*v + g,
 in single operations, is in Keras's rows. Images have their channels last.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
+from collections.abc import Callable
+from typing import Any
 
 import layouts
 import numpy as np
@@ -24,7 +28,7 @@ RECIPE = {
 KINDS, LOSSES, OPTIMIZERS = tf_layers.KINDS, tf_layers.LOSSES, tf_layers.OPTIMIZERS
 
 
-def configure(job):
+def configure(job: dict[str, Any]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     import tensorflow as tf
@@ -33,13 +37,13 @@ def configure(job):
     tf.config.threading.set_inter_op_parallelism_threads(job["threads"])
 
 
-def available():
+def available() -> None:
     import tensorflow as tf
 
     tf.linalg.matmul(tf.zeros((2, 2)), tf.zeros((2, 2))).numpy()
 
 
-def identity(job):
+def identity(job: dict[str, Any]) -> dict[str, Any]:
     import tensorflow as tf
     from tensorflow.python.util import _pywrap_util_port as port
 
@@ -65,7 +69,7 @@ def identity(job):
     }
 
 
-def build(job):
+def build(job: dict[str, Any]) -> Any:
     dilated = any(spec.get("dilation", 1) > 1 for spec in job["network"]["layers"])
     if dilated and job["knobs"]["mode"] != "xla":
         raise NotImplementedError(
@@ -74,12 +78,12 @@ def build(job):
     return Model(job)
 
 
-def trace(model, run):
+def trace(model: Any, run: Callable[[], object]) -> Any:
     return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model:
-    def __init__(self, job):
+    def __init__(self, job: dict[str, Any]) -> None:
         import tensorflow as tf
 
         self.tf, self.network = tf, job["network"]
@@ -98,45 +102,45 @@ class Model:
             "xla": lambda call: tf.function(call, jit_compile=True),
             "eager": lambda call: call,
         }[job["knobs"]["mode"]]
-        self.scope = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
+        self.scope: Any = contextlib.nullcontext if job["knobs"]["mode"] == "eager" else tf.name_scope
         make = OPTIMIZERS[self.network["optimizer"]]
         self.optimizer = make(tf, self.network, self.variables, self.scope)
         self.apply = tf_layers.network(tf, layers, self.p, self.kept, self.scope)
         self.call_forward, self.call_gradient = wrap(self._logits), wrap(self._gradient)
         self.call_loss, self.call_step = wrap(self._loss), wrap(self._step)
 
-    def _logits(self, x):
+    def _logits(self, x: Any) -> Any:
         return self.apply(x)[0]
 
-    def _loss_and_state(self, x, labels):
+    def _loss_and_state(self, x: Any, labels: Any) -> Any:
         logits, kept = self.apply(x)
         with self.scope("loss"):
             return self.tf.reduce_mean(self.losses_of(self.tf, logits, labels)), kept
 
-    def _loss(self, x, labels):
+    def _loss(self, x: Any, labels: Any) -> Any:
         return self._loss_and_state(x, labels)[0]
 
-    def programs(self):
+    def programs(self) -> Any:
         """Return (function, arguments) of each phase."""
         batch = (self.x, self.labels)
         return (self.call_forward, batch[:1]), (self.call_gradient, batch), (self.call_step, batch)
 
-    def _taped(self, x, labels):
+    def _taped(self, x: Any, labels: Any) -> Any:
         with self.tf.GradientTape() as tape:
             loss, kept = self._loss_and_state(x, labels)
         return loss, tape.gradient(loss, self.variables), kept  # no gradient of the input
 
-    def _gradient(self, x, labels):
+    def _gradient(self, x: Any, labels: Any) -> Any:
         return self._taped(x, labels)[:2]
 
-    def _step(self, x, labels):
+    def _step(self, x: Any, labels: Any) -> Any:
         loss, grads, kept = self._taped(x, labels)
         self.optimizer.apply_gradients(zip(grads, self.variables))
         for name, value in kept.items():
             self.kept[name].assign(value)
         return loss
 
-    def work(self):
+    def work(self) -> dict[str, Any]:
         counts = {name: int(w.shape.num_elements()) for name, w in self.p.items()}
         return {
             "parameters": counts,
@@ -145,28 +149,28 @@ class Model:
             "layout": "inputs x outputs",
         }
 
-    def forward(self):
+    def forward(self) -> Any:
         return self.call_forward(self.x).numpy()  # on a CPU a view, and a wait
 
-    def outputs(self):
+    def outputs(self) -> Any:
         return self.forward().copy()
 
-    def gradient(self):
+    def gradient(self) -> Any:
         loss, grads = self.call_gradient(self.x, self.labels)
         loss.numpy()
         return grads
 
-    def step(self):
+    def step(self) -> None:
         self.call_step(self.x, self.labels).numpy()
 
-    def loss(self):
+    def loss(self) -> float:
         return float(self.call_loss(self.x, self.labels).numpy())
 
-    def gradients(self):
+    def gradients(self) -> dict[str, Any]:
         return {name: self.lie.back(name, x.numpy().copy()) for name, x in zip(self.p, self.gradient())}
 
-    def parameters(self):
+    def parameters(self) -> dict[str, Any]:
         return {name: self.lie.back(name, w.numpy().copy()) for name, w in self.p.items()}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {name: x.numpy().copy() for name, x in self.kept.items()}

@@ -45,7 +45,7 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     layers: Any = importlib.import_module(f"{stem}_layers")  # of macro/agent
     wrap = _in_tensorflow if stem == "tf" else _in_jax
 
-    class Added(layers.Kinds):  # type: ignore[misc]
+    class Added(layers.Kinds):
         def __init__(self, library: Any, layers_data: Sequence[dict[str, Any]]) -> None:
             super().__init__(library, layers_data)
             for kind in layers.KINDS:

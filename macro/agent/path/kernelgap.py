@@ -13,17 +13,21 @@ A step is what runs inside; where nobody looks it does nothing. It stands in for
 the package kernelgap, which exports the same class, where that is not installed.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class step:
     """A step, as a context manager."""
 
     begin = end = None  # called at both ends of a step, where somebody looks
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         if step.begin is not None:
             step.begin()
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if step.end is not None:
             step.end()

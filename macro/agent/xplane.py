@@ -86,19 +86,12 @@ def _stats(entries: Any, names: Any) -> Any:
 
 
 def lines(data: bytes) -> Iterator[Any]:
-    """Yield (thread, events) of each line of each plane."""
-    for _, in_plane in planes(data):
-        yield from in_plane
+    """Yield (thread, events) of each line of each plane.
 
-
-def planes(data: bytes) -> Iterator[Any]:
-    """Yield (name, lines) of each plane.
-
-    A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
-    nanoseconds of the profiler's clock, in order.
+    An event is (start, end, name, stats), nanoseconds of the profiler's clock, in order.
     """
     for plane in map(_parts, _parts(data).get(1, ())):
-        yield _text(plane, 2), list(_lines(plane))
+        yield from _lines(plane)
 
 
 def _lines(plane: Any) -> Iterator[Any]:

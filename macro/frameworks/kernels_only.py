@@ -14,16 +14,14 @@ sys.path.insert(1, str(next(x for x in Path(__file__).resolve().parents if not (
 import device_clocks  # of macro/agent
 import numpy_losses
 import numpy_optimizers
-import suite_device
 import suite_layers
 import suite_products
-import torch_device
 
 from kernels.build import compiler
 
 ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE: dict[str, Any] = {}
-DEVICES = ("cpu", "cuda", "fake")
+DEVICES = ("cpu", "fake")
 KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
@@ -32,30 +30,18 @@ def available() -> None:
 
 
 def identity(job: dict[str, Any]) -> Any:
-    flags = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
-    on_gpu = suite_device.place(job) != "cpu"
-    flags.update(suite_products.ON if on_gpu else {"torch": suite_device.installed("torch")})
-    release = suite_device.installed("kernelgap", "of this checkout")
-    facts = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
-    return dict(facts, faults=suite_products.FAULTS) if suite_products.FAULTS else facts
+    flags: dict[str, Any] = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
+    flags["torch"] = suite_products.installed("torch")
+    release = suite_products.installed("kernelgap") or "of this checkout"
+    return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 
 
 def trace(model: Any, run: Callable[[], object]) -> Any:
     return model.do.trace(run)
 
 
-def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
-    """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
-    if isinstance(getattr(model, "clock", None), device_clocks.Played):
-        return device_clocks.play(model.do, call, count, path)
-    try:
-        import cupy
-        import torch
-
-        torch.cuda.set_device(cupy.cuda.runtime.getDevice())
-    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
-        return f"nothing tells its kernels but PyTorch's profiler: {error}"
-    return torch_device.profile(torch, call, count, path)
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> None:
+    device_clocks.play(model.do, call, count, path)
 
 
 def record(model: Any, run: Callable[[], object]) -> Any:
@@ -66,9 +52,6 @@ def build(job: dict[str, Any]) -> Any:
     """Return the model with its kernels chosen, so that they are proven and reported before any timing."""
     model = Model(job)
     model.gradient()
-    if job.get("device", "cpu") != "cpu":
-        played = job["device"] == "fake"
-        model.clock = device_clocks.Played() if played else device_clocks.Marks(model.products.device)
     return model
 
 
@@ -94,7 +77,7 @@ class Model(_numpy().Model):  # type: ignore[misc]
         super().__init__(job)
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
-        if plan["loss"] == "softmax" and not self.products.on_gpu:
+        if plan["loss"] == "softmax":
             return suite_layers.Softmax(self.labels, plan["layers"][-1]["out"][0], self.products)
         return super().pick_loss(plan, shares)
 

@@ -133,7 +133,7 @@ def attempt(row: Framework) -> dict[str, Any]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
         folder = Path(name)
-        job = job_files.write(row, net, 2, job_files.Setting(), job_files.write_arrays(net, 2, folder), folder)
+        job = job_files.write(row, net, 2, job_files.Setting(), folder)
         with Process(row, job, job_files.Setting(), folder / "log") as process:
             try:
                 version = process.expect("hello").get("version")

@@ -6,15 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
-from macro.equality.answer import COUNTS, by_itself, takes
+from macro.equality.answer import COUNTS, Question, begun
 from macro.equality.proof import NETWORK, Verdict, key, prove, proven
 from macro.processes import job as job_files
-from macro.processes.ahead import Start, ahead
-from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
 from reports import units
 
@@ -119,16 +116,11 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
     """Start a process of each entry to record its identity, or the reason why it cannot run."""
     for batch in {entry.batch or plan.batch for entry in entries}:
         job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
-    starts = [
-        Start(
-            partial(_begun, plan, entry, folder),
-            entry.setting.threads,
-            takes(plan.network, entry.batch or plan.batch),
-            by_itself(entry.framework, entry.setting),
-        )
+    questions = [
+        Question(entry.framework, plan.network, entry.batch or plan.batch, entry.setting, folder, counts=None)
         for entry in entries
     ]
-    with closing(ahead(starts)) as processes:
+    with closing(begun(questions)) as processes:
         for entry, process in zip(entries, processes, strict=True):
             say(f"asking {entry.framework.name} what it is")
             try:
@@ -139,14 +131,6 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
             except SuiteError as error:
                 entry.fail(error)
                 say(f"{entry.framework.name} is left out: {error}")
-
-
-def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
-    """Start the process of an entry. Raises SuiteError."""
-    batch = entry.batch or plan.batch
-    files = job_files.write_arrays(plan.network, batch, folder)
-    job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
-    return Process(entry.framework, job, entry.setting, job.with_suffix(".log"))
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import memory
@@ -106,15 +107,10 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
 
 
 def write(
-    framework: Framework,
-    network: Network,
-    batch: int,
-    setting: Setting,
-    arrays: dict[str, str],
-    folder: Path,
-    masks: bool = False,
+    framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, masks: bool = False
 ) -> Path:
-    """Write the job's file. `masks`: layers that drop at random are given their masks."""
+    """Write the job's file, and the arrays where they are not there yet. Raises Unavailable where there is no room.
+    `masks`: layers that drop at random are given their masks."""
     job = {
         "framework": framework.name,
         "network": network.plan(),
@@ -125,14 +121,9 @@ def write(
         "device": setting.device,
         "masks": masks,
         "knobs": {**framework.knobs, **setting.knobs},
-        **arrays,
+        **write_arrays(network, batch, folder),
     }
-    name = (
-        "-".join((framework.name, str(setting.threads), setting.heap, setting.preload, setting.device))
-        .replace(":", "-")
-        .replace("/", "-")
-    )
-    number = len(list(folder.glob(f"{name}-*.json")))
-    path = folder / f"{name}-{number}.json"
-    path.write_text(json.dumps(job), "utf-8")
-    return path
+    prefix = framework.name.replace(":", "-").replace("/", "-")
+    with NamedTemporaryFile("w", prefix=f"{prefix}-", suffix=".json", dir=folder, delete=False) as file:
+        json.dump(job, file)
+    return Path(file.name)

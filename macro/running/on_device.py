@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import SuiteError
-from macro.processes import job as job_files
 from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from reports import units
 
@@ -89,8 +88,7 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
 
 def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
     """Write a trace; return the reason why there is none, or None. Raises SuiteError."""
-    files = job_files.write_arrays(plan.network, plan.batch, folder)
-    process = begin(plan, entry, entry.setting, files, folder, stack)
+    process = begin(plan, entry, entry.setting, folder, stack)
     process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
     reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
     reason: str | None = reply["reason"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,9 @@ class Taken:
     ended: bool  # whether its generation ended with it
 
 
-def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
+def begin(plan: Plan, entry: Entry, setting: Setting, folder: Path, stack: ExitStack) -> Process:
     """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
-    if entry.batch is not None:
-        plan = replace(plan, batch=entry.batch)
-        files = job_files.write_arrays(plan.network, plan.batch, folder)
-    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    job = job_files.write(entry.framework, plan.network, entry.batch or plan.batch, setting, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     hello = process.expect("hello")
     if entry.framework.chooses and entry.identity and hello.get("flags") != entry.identity.get("flags"):

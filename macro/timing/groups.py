@@ -32,7 +32,6 @@ def fill(
     shared: Entry,
     wanted: Sequence[Entry],
     known: Sequence[Entry],
-    files: dict[str, str],
     folder: Path,
     stack: ExitStack,
     say: Callable[[str], None],
@@ -41,7 +40,7 @@ def fill(
     The `shared` one is always started. An entry is left that may not fit beside those that run and the shared one, by
     what each had in memory, or those that are `known`."""
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
-    starter = _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted))
+    starter = _Starter(plan, folder, stack, say, ahead=any(entry.change for entry in wanted))
     for entry in wanted:
         if entry is not shared and not _fits(entry, [*alive, *starter.begun], shared, known, room):
             left.append(entry)
@@ -63,7 +62,6 @@ class _Starter:
     """
 
     plan: Plan
-    files: dict[str, str]
     folder: Path
     stack: ExitStack
     say: Callable[[str], None]
@@ -96,7 +94,7 @@ class _Starter:
 
     def _begin(self, entry: Entry) -> bool:
         with on(self._places[-2]) if self._is_ahead(entry) else nullcontext():
-            return _begin(self.plan, entry, self.files, self.folder, self.stack)
+            return _begin(self.plan, entry, self.folder, self.stack)
 
     def _warmed(self) -> list[Entry]:
         entry, begins = self.begun.pop(0), self._begins.pop(0)
@@ -148,11 +146,11 @@ def alike(entries: Sequence[Entry], counted: float) -> None:
         short = short if entry.long else entry.warm
 
 
-def _begin(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
+def _begin(plan: Plan, entry: Entry, folder: Path, stack: ExitStack) -> bool:
     """Start an entry's process; return whether that worked."""
     began = time.monotonic()
     try:
-        entry.process = begin(plan, entry, entry.setting, files, folder, stack)
+        entry.process = begin(plan, entry, entry.setting, folder, stack)
     except SuiteError as error:
         entry.fail(error)
         return False

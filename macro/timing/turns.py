@@ -30,18 +30,17 @@ def take(
 ) -> float:
     """Fill the entries; return the seconds of the rounds. An entry that fails is out, the others go on.
     `keep` is called when a round has ended."""
-    files = job_files.write_arrays(plan.network, plan.batch, folder)
+    job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
-    place = _Place(files, folder, {x: Peak(x) for x in counts}, say, keep)
+    place = _Place(folder, {x: Peak(x) for x in counts}, say, keep)
     numbers = range(plan.first, plan.first + plan.generations)
     return sum(_generation(plan, entries, generation, place) for generation in numbers)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Files, peaks by number of threads, and callbacks of a run."""
+    """Folder, peaks by number of threads, and callbacks of a run."""
 
-    files: dict[str, str]
     folder: Path
     peaks: Mapping[int, Peak]
     say: Callable[[str], None]
@@ -60,7 +59,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
         began, mixed = time.monotonic(), order.sample([*again, *left], len(again) + len(left))
         with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
             tell = _prefixed(place.say, plan.place(generation))
-            alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
+            alive, left = groups.fill(plan, shared, mixed, entries, place.folder, stack, tell)
             groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
             group_plan = replace(plan, seconds=share * plan.generations)  # as far as this group goes

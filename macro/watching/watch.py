@@ -15,7 +15,6 @@ from typing import Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.equality import gate
-from macro.processes import job
 from macro.processes.process import Process
 from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from macro.timing.turns import over_budget
@@ -56,18 +55,17 @@ def take(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
         "start; a minute more where equal work is not proven yet"
     )
-    files = job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.first, plan.first + plan.generations):
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
-            started = {number: begun(plan, sides[number], files, folder, stack, say) for number in starts}
+            started = {number: begun(plan, sides[number], folder, stack, say) for number in starts}
             looks = {number: _looked(plan, sides[number], started[number], folder, stack, say) for number in starts}
             warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
     for side in sides:
-        side.logged = library_log.logged(plan, side.entry, files, folder, say)
+        side.logged = library_log.logged(plan, side.entry, folder, say)
 
 
 def _rounds(
@@ -114,16 +112,12 @@ def _blamed(entry: Entry) -> Iterator[None]:
         raise type(error)(f"{entry.framework.name}: {error}") from None
 
 
-def start(
-    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
-) -> NetworkObserver:
+def start(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> NetworkObserver:
     """Start a warm process with perf beside it, whose equal work is proven. Raises SuiteError."""
-    return _looked(plan, side, begun(plan, side, files, folder, stack, say), folder, stack, say)
+    return _looked(plan, side, begun(plan, side, folder, stack, say), folder, stack, say)
 
 
-def begun(
-    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
-) -> Process:
+def begun(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> Process:
     """Start a side's process; all sides start before minutes go into one. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
@@ -131,7 +125,7 @@ def begun(
     setting = replace(setting, knobs=named)
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
-        return begin(plan, entry, setting, files, folder, stack)
+        return begin(plan, entry, setting, folder, stack)
 
 
 def _looked(

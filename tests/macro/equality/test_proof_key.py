@@ -14,7 +14,6 @@ from macro import frameworks
 from macro.equality import code, timed
 from macro.equality.proof import key, prove, proven
 from macro.frameworks import find
-from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan, begin
 from tests.macro.equality.odd_networks import NET
@@ -103,9 +102,8 @@ def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path
     changed = hello(tmp_path, Setting())
     assert changed["flags"]["products"] == {**products, name: other}
     entry = Entry(ROW, Setting(), identity=first)
-    files = job.write_arrays(NET, NET.batch, tmp_path)
     with ExitStack() as stack, pytest.raises(LaunchError, match="chosen other kernels than those that were proven"):
-        begin(Plan(NET, NET.batch, "step", 1.0, 1), entry, Setting(), files, tmp_path, stack)
+        begin(Plan(NET, NET.batch, "step", 1.0, 1), entry, Setting(), tmp_path, stack)
     assert key(NET, NET.batch, ROW, Setting(), first) != key(NET, NET.batch, ROW, Setting(), {**first, "flags": {}})
     file.write_text("torn", "utf-8")
     assert hello(tmp_path, Setting())["flags"]["products"].keys() == products.keys()

@@ -163,7 +163,7 @@ def test_of_changed_steps_the_next_process_starts_while_one_takes_its_first_step
     monkeypatch.setattr(groups, "_begin", start)
     monkeypatch.setattr(groups, "_warm", warm)
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert [x.framework.name for x in alive] == told == moved == ["pytorch", "numpy", "jax"] and left == []
 
 
@@ -183,7 +183,7 @@ def test_of_changed_steps_the_first_process_says_how_many_fit(monkeypatch: pytes
     monkeypatch.setattr(groups, "_begin", lambda plan, entry, *rest: begun.append(entry.framework.name) is None)
     monkeypatch.setattr(groups, "_warm", warm)
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert begun == ["pytorch", "numpy"] == [one.framework.name for one in alive] and left == own[2:]
 
 
@@ -192,8 +192,7 @@ def test_a_changed_step_of_several_threads_starts_on_cores_for_all_of_them(tmp_p
     """Libraries count the cores when they are loaded."""
     own = [Entry(find("numpy"), Setting(threads=count), change=change) for count, change in ((1, ""), (2, "threads=2"))]
     with ExitStack() as stack:
-        files = turns.job_files.write_arrays(NETWORK, 8, tmp_path)
-        alive, _ = groups.fill(PLAN, own[0], own, own, files, tmp_path, stack, lambda text: None)
+        alive, _ = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert alive == own and [[*one.identity["threads"].values()] for one in own] == [[1], [2]]
 
 
@@ -236,7 +235,7 @@ def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, t
     for one in own:
         one.peak = 9 * GIGABYTES
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert alive == own[:2] and left == own[2:]
 
 

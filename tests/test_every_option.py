@@ -14,7 +14,7 @@ import pytest
 
 from kernels.catalog import rows
 from kernels.errors import UsageError
-from macro import env, equal, explain, run, shapes, whatif
+from macro import equal, explain, run, whatif
 from micro import __main__ as micro_main
 from micro import ab, ceiling, selftest
 from micro.command import everything
@@ -286,13 +286,6 @@ def test_both_threads_of_what_runs_each_framework_once_are_refused() -> None:
     for asked, words in ((equal.request, ["fcn-r"]), (explain.request, EXPLAIN.split())):
         with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
             asked([*words, "--threads", "1,2"])
-
-
-def test_names_and_folders_are_what_is_asked() -> None:
-    assert shapes.request(["fcn-r"]) != shapes.request(["fcn-s"])
-    assert env.request(["create", "jax"]) != env.request(["remove", "jax"]) != env.request(["list"])
-    assert env.request(["create", "jax", "--wheels", "x"]).wheels == Path("x")
-    assert env.request(["list", "--try"]).again
 
 
 @pytest.mark.parametrize("kind", [kind for kind in formats.documents() if kind != "text"])

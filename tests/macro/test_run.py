@@ -240,7 +240,7 @@ def entry(blocks: int = 0) -> Entry:
 def taken(*generations: tuple[int, bool]) -> list[Round]:
     """Rounds of generations of so many, a second each, the last of which ended or not."""
     return [
-        Round("x", g, i, i + 1.0, ended and i == count - 1, {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})})
+        Round(g, i, i + 1.0, ended and i == count - 1, "x", {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})})
         for g, (count, ended) in enumerate(generations)
         for i in range(count)
     ]
@@ -369,7 +369,7 @@ def test_a_block_is_kept_whole() -> None:
 
 def test_that_a_round_was_the_last_adds_none_of_it() -> None:
     row = Row("ok", None, 3, (1.0,), STEP)
-    one = Round("x", 0, 5, 1.0, False, {"a": row})
+    one = Round(0, 5, 1.0, False, "x", {"a": row})
     again = entry()
     resume.restore({"a": again}, [one, replace(one, ended=True)])
     assert again.blocks == [(0, 5, STEP)]

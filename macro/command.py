@@ -93,8 +93,7 @@ def check(words: argparse.Namespace) -> None:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Return rows by name; `all`: every row; one named again is its control run, `row~b`.
-    Raises UsageError."""
+    """Return rows by name, or `all`; one named again is its control run, `row~b`. Raises UsageError."""
     from macro.frameworks import names
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]

@@ -87,8 +87,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
-    """Return frameworks × devices × threads × heaps × divisions, equal settings once. Raises UsageError.
-    It is raised also where a division changes nothing of any framework, or none has steps on a device."""
+    """Return frameworks × devices × threads × heaps × divisions, equal settings once. Raises UsageError."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)

@@ -160,8 +160,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:
-    """Copy identities and failures from earlier passes of the same steps.
-    A framework whose process failed while it was timed starts again."""
+    """Copy identities and failures from earlier passes of the same steps, except those of timed processes."""
     known = [(x.framework, x.setting, x) for group in past for x in group.entries if x.status != "failed"]
     for entry in now.entries:
         for framework, setting, other in known:

@@ -90,9 +90,7 @@ def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, Non
 
 
 def takes(network: Network, batch: int) -> float:
-    """Estimate the most bytes of a framework's process.
-    Weights, gradients and what the first steps moved count twice, since they are here too; then what layers give, and
-    its gradients."""
+    """Estimate the most bytes of a framework's process: arrays here and there, outputs and their gradients."""
     outputs = batch * sum(size(node.output) for node in network.nodes)
     return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
 
@@ -157,7 +155,6 @@ def norm(array: Array) -> float:
 
 
 def apart(got: Answer, want: Answer) -> list[float]:
-    """Differences of losses relative to `want`, or to the loss of the given weights where it is larger.
-    Rounding errors of a loss do not shrink with it. The difference itself where both are zero, as with one class."""
+    """Return differences of losses relative to `want`, or to its first loss: rounding errors do not shrink."""
     pairs = zip(got.losses, want.losses, strict=True)
     return [abs(a - b) / (max(abs(b), abs(want.losses[0])) or 1.0) for a, b in pairs]

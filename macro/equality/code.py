@@ -25,8 +25,7 @@ def digest(adapters: tuple[Path, ...]) -> str:
 
 
 def files(begin: Iterable[Path]) -> set[Path]:
-    """Return these files and all that they import from there, directly or not, wherever in a file.
-    If one imports this suite's kernels, all of those count."""
+    """Return these files and all that they import; if one imports this suite's kernels, all of those."""
     seen, left = set[Path](), list(begin)
     while left:
         path = left.pop()

@@ -32,8 +32,7 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
 
 
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Mark the entries that cannot run or do other work, outside the budget.
-    Return the seconds of asking frameworks for their identity and of proving."""
+    """Mark the entries that cannot run or do other work; return the seconds of asking and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
     known = [entry for entry in entries if entry.status == "ok" and entry.identity]
@@ -64,8 +63,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
-    """Return an entry that differs from `entry` in threads alone, so that a proof holds for both.
-    A framework that chooses kernels by their times has others on other threads."""
+    """Return an entry for which the same proof holds: another number of threads, with the same kernels."""
     for other in asked:
         same = other.setting if entry.framework.chooses else replace(other.setting, threads=entry.setting.threads)
         if (other.framework, other.batch, same) == (entry.framework, entry.batch, entry.setting):
@@ -74,8 +72,7 @@ def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """Prove the entries; one proof serves all that it holds for, such as control runs and other heaps.
-    Where the first entry of a proof does not run, the next one is tried."""
+    """Prove the entries; a proof serves all alike, and if the first does not run, the next is tried."""
     alike: dict[str, list[Entry]] = {}
     for entry in wanted:
         alike.setdefault(_holds_for(plan, entry), []).append(entry)
@@ -134,8 +131,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
-    """Return a line about the coming work and its duration. `start`: seconds that a process took to start.
-    Changed steps take as long as the unchanged one did, others about as long as NumPy's."""
+    """Return a line about the coming work. `start`: seconds that a process took to start."""
     alive = [entry for entry in entries if entry.status == "ok"]
     numpy = plan.network.flops(plan.batch) / REFERENCE
     known = any(entry.change for entry in alive)

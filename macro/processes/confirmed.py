@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def keep(network: Network, framework: Framework, changed: Framework, setting: Setting, budget: float) -> None:
-    """Store a confirmed setting in the state folder.
-    `changed`: the row that it is in, which may be another of the same adapter; `budget`: seconds of the advice."""
+    """Store a setting confirmed by an advice of `budget` seconds; `changed`: its row, if of the same adapter."""
     knobs = {name: value for name, value in changed.knobs.items() if framework.knobs.get(name) != value}
     record = {**asdict(setting), "knobs": {**knobs, **setting.knobs}, "budget": budget}
     with suppress(OSError):  # one lost costs another advice

@@ -46,8 +46,7 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
 def _measure(
     plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
-    """Time the steps, then trace them; `sides` receives the data of a note for each.
-    A file that is resumed may hold the notes already."""
+    """Time the steps, then trace them; `sides` receives the data of a note for each, which the file may have."""
     from macro.running import session
     from macro.timing.results import name
     from reports.record import Note
@@ -139,8 +138,7 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parts(device: Mapping[str, Any]) -> dict[str, float]:
-    """Return seconds of a step by kind of work, and in which no kernel ran.
-    Kernels that run at once count each."""
+    """Return seconds of a step by kind of work, kernels that run at once each, and those without a kernel."""
     seconds = defaultdict[str, float](float)
     for kernel in device["each"]:
         seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]

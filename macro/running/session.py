@@ -44,8 +44,7 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open what the command writes, measure, report; return the exit code. `name`: of the command.
-    The code is 1 where a framework failed or does other work, and a stopped run's is that of its signal."""
+    """Open outputs, measure, report; return 0, 1 for failed or other work, or the code of a signal."""
     from micro.command.outputs import say
 
     with opened(outputs, planned, devices) as (file, streams):
@@ -102,8 +101,7 @@ def contest(
 
 
 def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> bool:
-    """Return whether the file holds the complete contest.
-    Raises UsageError where it holds one of other frameworks."""
+    """Return whether the file holds the complete contest. Raises UsageError for one of other frameworks."""
     from macro.timing import results, resume
 
     contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]

@@ -32,9 +32,10 @@ def fill(
     stack: ExitStack,
     say: Callable[[str], None],
 ) -> tuple[list[Entry], list[Entry]]:
-    """Start processes in the order wanted; return those that run, and those left for another group.
-    The `shared` one is always started. An entry is left that may not fit beside those that run and the shared one, by
-    what each had in memory, or those that are `known`."""
+    """Start processes that fit in memory beside the `shared` one; return those that run, and those left.
+
+    An entry needs what its process had in memory, or those that are `known`.
+    """
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
     for entry in wanted:
         if entry is not shared and not _fits(entry, alive, shared, known, room):
@@ -56,16 +57,17 @@ def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[E
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
-    """Estimate the bytes of an entry's process.
-    They are those that it had, or the same framework on other threads, or the most that any had."""
+    """Estimate the bytes of a process: what it had, or the same framework on other threads, or the most of any."""
     alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
     return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 
 
 def alike(entries: Sequence[Entry], counted: float) -> None:
-    """Decide whether the first step of a turn counts, alike for steps about as long, which are compared.
-    It counts for long steps, longer by ALIKE than the longest for which it does not. Changed steps are all compared
-    with the unchanged one, and timed as that is: if it takes so many seconds, the first counts."""
+    """Decide whether the first step of a turn counts, alike for steps that are compared.
+
+    It counts for steps of LONG or more that last ALIKE times the longest of the others, and for all changed steps if
+    the unchanged one takes `counted` seconds.
+    """
     if any(entry.change for entry in entries):
         unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
         for entry in entries:

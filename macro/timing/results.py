@@ -31,8 +31,7 @@ def contest_name(plan: Plan, division: str) -> str:
 def contest(
     plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: Mapping[str, float]
 ) -> record.Contest:
-    """Return the contest of one division: what is as installed is never compared with what was tuned.
-    `seconds`: of each phase of it but the starts of its processes, which the entries have."""
+    """Return the contest of one division; `seconds`: of each phase but the starts, which the entries have."""
     name = contest_name(plan, division)
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
     return _contest(plan, entries, (name, question, "framework"), margin, seconds)
@@ -69,9 +68,7 @@ def _contest(
 
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield the pairs of entries that are compared, and what they differ in.
-    Frameworks with the first one of as many threads on the same device that has steps there; that one with itself on
-    the threads of the first; each with itself on the first device."""
+    """Yield the pairs of entries that are compared, and what they differ in."""
     for i, entry in enumerate(entries[1:], 1):
         place = entry.setting.device
         alike = [j for j, x in enumerate(entries) if _where(x) == _where(entry)]
@@ -118,9 +115,7 @@ def _escaped(word: str) -> str:
 
 
 def clock(entry: Entry) -> str:
-    """Return the clock of an entry: processor time, with waits (`times`), for one thread.
-    It is the wall for several, and where the system does not separate waits from losses. A GPU has its own, where a
-    framework reads it."""
+    """Return the clock of an entry: a GPU's own; for one thread the processor's and waits; else the wall."""
     if entry.setting.device != "cpu":
         return "event" if all("device" in block for _, _, block in entry.blocks) else "wall"
     return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
@@ -132,8 +127,7 @@ def _queues(entry: Entry) -> bool:
 
 
 def times(entry: Entry, by: str = "") -> list[float]:
-    """Return seconds of a step in each block, by its own clock or another.
-    Waits of one thread of its own accord count beside its processor time."""
+    """Return seconds of a step in each block, by its own clock or another; waits of one thread count."""
     named = {"wall": "wall", "event": "device"}.get(by or clock(entry))
     if named:
         return [block[named] for _, _, block in entry.blocks]
@@ -249,8 +243,7 @@ def _peak(entry: Entry) -> str:
 
 
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Return the median percentage of the FMA peak, each round by its own; None where a peak is unknown.
-    Each of the threads has its part of the peak."""
+    """Return the median percentage of the threads' FMA peaks, each round by its own; None where one is unknown."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None
@@ -311,8 +304,7 @@ def _through(entry: Entry) -> str:
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Return times by generation and round, by the entry's own clock or another.
-    There are none by a GPU's clock where the entry has not read it, nor by the processor's of a GPU's step."""
+    """Return times by generation and round, by the entry's own clock or another; none by a clock that it lacks."""
     if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}

@@ -28,8 +28,7 @@ def take(
     say: Callable[[str], None],
     keep: Callable[[Taken], None] | None = None,
 ) -> float:
-    """Fill the entries; return the seconds of the rounds. An entry that fails is out, the others go on.
-    `keep` is called when a round has ended."""
+    """Fill the entries, without those that fail; return the seconds of the rounds. `keep` gets each round."""
     job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
     place = _Place(folder, {x: Peak(x) for x in counts}, say, keep)
@@ -48,8 +47,7 @@ class _Place:
 
 
 def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _Place) -> float:
-    """Run the groups of processes of a generation; return the seconds of their rounds.
-    Each group has its part of the budget, and the rounds of the next go on counting."""
+    """Run the groups of a generation, each in its part of the budget; return the seconds of rounds."""
     order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
     left = wanted = [entry for entry in entries if entry.status == "ok" and not entry.ended]
     shared = groups.reference(entries) if entries else None
@@ -79,8 +77,7 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
 def _rounds(
     plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> Iterator[Taken]:
-    """Yield rounds when they have ended, until their share of the budget is spent.
-    `past`: the one before them."""
+    """Yield rounds after the one that is `past`, until their share of the budget is spent."""
     began, number, seconds = time.monotonic(), 0, 0.0
     while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
         for entry, block in _round(plan, order, alive, peaks):
@@ -107,8 +104,9 @@ def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
 
 def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
     """Yield a warning where the fewest rounds of a generation take longer than its share of the budget.
-    It has the time of all, and what makes it less. `first`: seconds of the first round; `starting`: of starting the
-    processes before it."""
+
+    `first`: seconds of the first round; `starting`: of starting the processes before it.
+    """
     share, fewest = plan.seconds / plan.generations, first * plan.fewest
     if fewest <= share:
         return
@@ -126,9 +124,10 @@ def _round(
     plan: Plan, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> list[tuple[Entry, dict[str, Any]]]:
     """Run a block of steps from each and measure each peak, in turns, in fresh random order.
-    The others wait on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may
-    have reclaimed freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and
-    counts. An entry that fails is removed from `alive`."""
+
+    The first step of a turn is discarded, if steps are short: while other processes ran, the hypervisor may have
+    reclaimed freed pages, and the caches are cold. An entry that fails is removed from `alive`.
+    """
     blocks, fma = [], dict[int, float | None]()
     for threads, entry in order.sample(
         [*((entry.setting.threads, entry) for entry in alive), *((count, None) for count in peaks)],
@@ -153,8 +152,7 @@ def _round(
 
 
 def _before(entry: Entry) -> int:
-    """Return the number of steps before those that count: one, or RAMP seconds of a GPU's.
-    Its clock falls while others have their turns."""
+    """Return the steps before those that count: one, or RAMP seconds of a GPU, whose clock falls in between."""
     return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).undivided else 1
 
 

@@ -1,5 +1,4 @@
-"""A user's own script watched step by step, as it is: blocks of plain steps, with spans, with samples, with both, in
-turns, in the script's own loop."""
+"""A user's own script watched in its own loop: plain steps, with spans, with samples, with both, in turns."""
 
 from __future__ import annotations
 
@@ -46,10 +45,11 @@ def watch(
     keep: Callable[[Sequence[Recording]], None],
     largest: Callable[[Recording], Sequence[dict[str, Any]]] | None = None,
 ) -> list[Recording]:
-    """Run the scripts, in turns, until enough of their steps were seen; `keep` is given what was seen so far, now and
-    then; `largest` chooses operations that are called again at the end, where libraries are asked for their logs too.
-    `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before enough
-    was seen."""
+    """Run the scripts in turns until enough of their steps were seen. Raises SuiteError.
+
+    `keep` is given what was seen so far, now and then; `largest` chooses operations that are called again at the end;
+    `streams`: where they print to, and their errors.
+    """
     began = time.monotonic()
     with ExitStack() as stack:
         looks: list[ScriptObserver] = []
@@ -128,8 +128,7 @@ class ScriptObserver(Observer):
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Record why the script ends in here, or raise an error where too little was seen.
-        Raises Ended, SuiteError."""
+        """Record why the script ends in here. Raises Ended; SuiteError where too little was seen."""
         try:
             yield
         except Ended as end:
@@ -201,8 +200,7 @@ class ScriptObserver(Observer):
         return message
 
     def settle(self) -> None:
-        """Run plain steps until page faults are steady, on the initial heap, then on one that keeps its memory.
-        Then run one traced step that is discarded, and some with shapes."""
+        """Run plain steps until page faults are steady, on both heaps; then discard one traced step, keep shapes."""
         took = self._plain(1)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
@@ -315,8 +313,7 @@ class ScriptObserver(Observer):
         return self._taken(self._block(count))
 
     def _taken(self, block: Reply) -> float:
-        """Seconds of a plain step; its page faults are kept, its time in the operating system, and who had the
-        cores."""
+        """Record a plain step's page faults, time in the system and load; return its seconds."""
         self.seen.faults.append(self.faults)
         self.seen.system.append(reply.system(block))
         self.seen.load += self.load

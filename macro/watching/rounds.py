@@ -15,7 +15,8 @@ from macro.watching.recording import Watched
 
 BLOCK = 0.1  # seconds of steps at one level, at least
 SELDOM = 3  # only each third round looks at what a level costs
-SPARE = 4.0  # times as long as perf's samples took to be read, until they are read again
+# Times as long as perf's samples took to be read, until they are read again: all names of a library for a single one.
+SPARE = 4.0
 # What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
 # a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with fewest:
 GROWN, MANY = 1.25, 4096  # so many times, and so many pages
@@ -69,9 +70,7 @@ class Turn(NamedTuple):
 
 
 def in_turns(looks: Sequence[Observer], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
-    """Yield rounds until `seconds` are spent, `fewest` or more.
-    perf reads all names of a library for a single sample, so the caller reads its samples when the rounds begin to
-    count, and then when that takes a fifth of the time or less."""
+    """Yield rounds until `seconds` are spent, `fewest` or more; reading samples takes a fifth at most."""
     began = time.monotonic()
     number, now, due = 0, 0.0, 0.0
     while number < fewest or now < seconds:
@@ -86,8 +85,7 @@ def in_turns(looks: Sequence[Observer], seconds: float, order: random.Random, fe
 
 
 def undisturbed(block: Callable[[], Block], grew: Callable[[Block], bool], tries: int) -> tuple[Block, int]:
-    """Return a block of steps in which the program did not grow, and how many blocks were in vain.
-    After `tries` of them, the last block is returned."""
+    """Return a block in which the program did not grow, or the last of `tries`, and how many were in vain."""
     for taken in range(tries):
         taken_block = block()
         if not grew(taken_block):

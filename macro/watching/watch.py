@@ -35,21 +35,18 @@ SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, se
 
 @dataclass
 class Side:
-    """One side of an explanation: each process that was watched, and what its libraries logged; seconds that the proof
-    of equal work took."""
+    """One side of an explanation: each process that was watched, and what its libraries logged."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
     logged: Logged = field(default_factory=Logged)
-    proving: float = 0.0
+    proving: float = 0.0  # seconds of the proof of equal work
 
 
 def take(
     plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None], keep: Callable[[Sequence[Round]], None]
 ) -> None:
-    """Watch a process of each side a generation, and ask for the products that their libraries log. `keep` is given the
-    rounds that have ended, as soon as their samples are read, while the processes wait. Raises SuiteError: a gap needs
-    both."""
+    """Watch a process of each side a generation; `keep` gets the rounds that were read. Raises SuiteError."""
     processes = len(sides) * plan.generations
     say(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
@@ -76,8 +73,7 @@ def _rounds(
     say: Callable[[str], None],
     warn: Callable[[float], Iterable[str]],
 ) -> Iterator[list[Round]]:
-    """Yield rounds as their samples are read, until this process's share of the budget is spent.
-    The last ones come with what was seen at the end. `warn`: lines about a first round that took so long."""
+    """Yield rounds as their samples are read, until this process's share of the budget is spent."""
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
@@ -164,11 +160,10 @@ class NetworkObserver(Observer):
             raise Unavailable(f"it tells no spans, and there are no samples: {perf.missing()}")
 
     def round(self, number: int, order: random.Random) -> None:
-        """Run plain and traced blocks, in random order; seldom each instrument alone, and the replay.
-        The first step after the other side's turn is discarded: the hypervisor may have reclaimed freed pages."""
+        """Run plain and traced blocks, in random order; seldom each instrument alone, and the replay."""
         self.seen = Watched(rounds=[number] * self.count)
         with _blamed(self.entry):
-            self._plain(1, keep=False)
+            self._plain(1, keep=False)  # after the other side's turn the hypervisor may have reclaimed freed pages
             beside = self.costs and number % SELDOM == 0
             looks: list[Callable[[], object]] = [self._beside if beside else self._p0, self._p3]
             for look in order.sample(looks, len(looks)):

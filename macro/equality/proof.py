@@ -269,12 +269,11 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
     """Return the key of what a proof depends on: work, code, build, libraries, variables, processor, rule."""
     large = timed.small(network, batch) != batch
-    adapters = (framework.path, *(find(name).path for name in (REFERENCE, *[timed.RIVAL] * large)))
     parts = [
         large and interpreter(find(timed.RIVAL)) is not None,
         network.data(),
         batch,
-        code.digest(adapters),
+        code.digest(framework.path),
         framework.knobs,
         setting.knobs,
         RULE,

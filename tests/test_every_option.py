@@ -44,7 +44,6 @@ VALUES = {
     "--cold": "all",
     "--data": "zeros",
     "--device": "fake",
-    "--division": "tuned",
     "--explain": "",
     "--frameworks": "pytorch",
     "--full": "",
@@ -246,9 +245,9 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "all": (micro_main.parser, of_all, "all", "device budget replicate small"),
     "ceiling": (ceiling.parser, peaks, "", "device threads"),
     "selftest": (selftest.parser, of_selftest, "", "full explain"),
-    "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks division margin"),
+    "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks margin"),
     "equal": (equal.parser, of_macro(equal.request), "fcn-r", "batch threads set frameworks device"),
-    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device division kernels"),
+    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels"),
     "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5", f"{OF_STEPS} apart"),
 }
 

@@ -37,7 +37,7 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
     from micro.command.outputs import for_people
 
     sides = list[dict[str, Any]]()
-    planned, devices = [contest_name(plan, entries[0].division)], ["cpu", entries[0].setting.device]
+    planned, devices = [contest_name(plan)], ["cpu", entries[0].setting.device]
     code = session.kept("explain", outputs, planned, partial(_measure, plan, entries, sides, say), devices)
     print("\n".join(_text(sides)), file=for_people(outputs))
     return code or int(not all(side["timed"] for side in sides))
@@ -51,7 +51,7 @@ def _measure(
     from macro.timing.results import name
     from reports.record import Note
 
-    session.contest(plan, entries, entries[0].division, MARGIN, file, say)
+    session.contest(plan, entries, MARGIN, file, say)
     results = {result.name: result for result in file.run.results}
     notes = {
         note.data["result"]: note.data for note in file.run.notes if note.topic == TOPIC and not note.data["reason"]

@@ -106,12 +106,9 @@ def apart(result: Result, least: Result) -> str:
 
 def _explained(plan: Plan, result: Result) -> str:
     """Return the command that explains a framework beside the suite's own kernels."""
-    division = str(result.problem["division"])
     return (
         f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {result.threads} --heap {result.heap}"
-        + f" --division {division}"
-        * (division != "default")
     )
 
 

@@ -30,7 +30,6 @@ class Entry:
 
     framework: Framework
     setting: Setting
-    division: str = "default"
     identity: dict[str, Any] = field(default_factory=dict)
     built: dict[str, Any] = field(default_factory=dict)
     setup: list[float] = field(default_factory=list)
@@ -47,19 +46,6 @@ class Entry:
     peak: int = 0  # bytes that its process had in memory at most, after its first steps
     warm: float = 1.0  # seconds of the fastest of these
     proof: str | None = None  # what its equal work was proven against
-
-    def fresh(self) -> Entry:
-        """Return a copy without results."""
-        return Entry(
-            self.framework,
-            self.setting,
-            self.division,
-            status=self.status,
-            reason=self.reason,
-            change=self.change,
-            again=self.again,
-            batch=self.batch,
-        )
 
     def fail(self, error: SuiteError) -> None:
         """Keep the error; no process is left. A kernel's error is a failure, any other a reason to skip it."""

@@ -16,6 +16,7 @@ from macro.timing.entry import TWIN, Entry, Plan
 from macro.timing.peak import UNIT
 from reports import next_run, record, stats
 
+DIVISION = "default"  # as installed, in records; run files of before may have another
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
 BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
@@ -23,18 +24,15 @@ CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as r
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
-def contest_name(plan: Plan, division: str) -> str:
-    """Return the name of the contest of one division, which has no framework in it."""
-    return f"{_problem(plan)}/division:{division}"
+def contest_name(plan: Plan) -> str:
+    """Return the name of the contest of frameworks as they are installed, which has no framework in it."""
+    return f"{_problem(plan)}/division:{DIVISION}"
 
 
-def contest(
-    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: Mapping[str, float]
-) -> record.Contest:
-    """Return the contest of one division; `seconds`: of each phase but the starts, which the entries have."""
-    name = contest_name(plan, division)
-    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
-    return _contest(plan, entries, (name, question, "framework"), margin, seconds)
+def contest(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
+    """Return the contest of frameworks; `seconds`: of each phase but the starts, which the entries have."""
+    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {DIVISION}?"
+    return _contest(plan, entries, (contest_name(plan), question, "framework"), margin, seconds)
 
 
 def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
@@ -179,7 +177,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         "network": plan.network.name,
         "batch": entry.batch or plan.batch,
         "phase": plan.phase,
-        "division": entry.division,
+        "division": DIVISION,
     }
     who = entry.identity
     return record.Result(
@@ -216,15 +214,14 @@ def _seen(entry: Entry) -> dict[str, float]:
 def repeat(plan: Plan, entry: Entry) -> str:
     """Return the command that times the steps of one framework again."""
     s = entry.setting
-    division = f" --division {entry.division}" if entry.division != "default" else ""
     if entry.again:
         return entry.again
-    division += f" --device {s.device}" if s.device != "cpu" else ""
+    more = f" --device {s.device}" if s.device != "cpu" else ""
     variables = s.knobs.get("variables", {})
-    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
+    more += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
     return (
         f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
-        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
+        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{more}"
     )
 
 

@@ -36,7 +36,7 @@ def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
 def _side(entry: Entry) -> str:
     setting = entry.setting
     knobs = json.dumps(setting.knobs, sort_keys=True, default=str)
-    return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} {entry.division} {knobs}"
+    return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} default {knobs}"
 
 
 def note(round_: Round) -> Note:

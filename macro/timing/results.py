@@ -20,6 +20,7 @@ DIVISION = "default"  # as installed, in records; run files of before may have a
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
 BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
+THROUGH = "through {}: both were not in memory at once; the quotient of two ratios to it, with both errors"
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
@@ -133,12 +134,14 @@ def times(entry: Entry, by: str = "") -> list[float]:
 
 
 def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
+    import numpy as np
+
     blank = _untimed(plan, entry, contest)
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
     taken, blocks = times(entry), [block for _, _, block in entry.blocks]
-    middle, low, high = stats.order_interval(_array(taken))
+    middle, low, high = stats.order_interval(np.array(taken))
     flops = plan.network.flops(entry.batch or plan.batch, plan.phase)
     percent, step = _percent(entry, flops), _seen(entry)
     contended = entry.setting.threads > 1 and step["foreign_cores"] > FOREIGN
@@ -289,15 +292,10 @@ def _comparison(
         device = "GPU" if "event" in clocks else "processor"
         judged = replace(judged, notes=(*judged.notes, BY_WALL.format(device)))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    notes = judged.notes if compared.through is None else (*judged.notes, _through(entries[compared.through]))
+    notes = judged.notes
+    if compared.through is not None:
+        notes = (*notes, THROUGH.format(entries[compared.through].framework.name))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
-
-
-def _through(entry: Entry) -> str:
-    return (
-        f"through {entry.framework.name}: both were not in memory at once; the quotient of two ratios to it, with both "
-        "errors"
-    )
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
@@ -305,12 +303,6 @@ def by_round(entry: Entry, by: str) -> ratios.Times:
     if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
-
-
-def _array(values: Sequence[float]) -> Any:
-    import numpy as np
-
-    return np.array(values)
 
 
 def _finite(value: float) -> float | None:

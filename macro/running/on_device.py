@@ -77,21 +77,13 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
-            path = kept or folder / "trace.json.gz"
-            if reason := _profile(plan, entry, path.resolve(), folder, stack):
-                return {"reason": reason}
-            return {"devices": _accounts(path)}
+            path = (kept or folder / "trace.json.gz").resolve()
+            process = begin(plan, entry, entry.setting, folder, stack)
+            process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+            reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
+            return {"reason": reply["reason"]} if reply["reason"] else {"devices": _accounts(path)}
     except SuiteError as error:
         return {"reason": str(error)}
-
-
-def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
-    """Write a trace; return the reason why there is none, or None. Raises SuiteError."""
-    process = begin(plan, entry, entry.setting, folder, stack)
-    process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
-    reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
-    reason: str | None = reply["reason"]
-    return reason
 
 
 def _accounts(path: Path) -> list[dict[str, Any]]:

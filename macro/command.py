@@ -7,22 +7,19 @@ import re
 import string
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from kernels.heap import POLICIES
 from macro.frameworks import Framework, find
-from macro.processes import confirmed
 from macro.processes.job import Setting
+from micro.planning.options import Parser
 from micro.worker.process import POOLS
-from reports.parser import OneLineParser
 
 if TYPE_CHECKING:
     from macro.networks.base import Network
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
-DIVISIONS = ("default", "tuned")
 REFUSED = {  # variables that adapters set themselves
     "NPROC": "--threads says how many threads there are",
     "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
@@ -35,7 +32,7 @@ LETTERS = string.ascii_lowercase[1:]  # of twins
 
 def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
     """Return the options of every command that runs frameworks. `several`: batches, in a comma list."""
-    options = OneLineParser(f"python -m macro {command}", description=about, allow_abbrev=False)
+    options = Parser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
     if several:
@@ -93,8 +90,7 @@ def check(words: argparse.Namespace) -> None:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Return rows by name; `all`: every row; one named again is its control run, `row~b`.
-    Raises UsageError."""
+    """Return rows by name, or `all`; one named again is its control run, `row~b`. Raises UsageError."""
     from macro.frameworks import names
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]
@@ -123,25 +119,9 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
     return chosen
 
 
-def setting(
-    net: Network,
-    framework: Framework,
-    threads: int,
-    heap: str,
-    division: str = "default",
-    variables: Mapping[str, str] | None = None,
-    device: str = "cpu",
-) -> Setting:
-    """Return a framework's setting: in division `tuned` the one that `advise` confirmed, if it did."""
-    given = dict(variables or {})
-    plain = Setting(threads, heap, {"variables": given} if given else {}, device=device)
-    if device != "cpu":
-        return plain
-    tuned = confirmed.find(net, framework, threads, heap) if division == "tuned" else None
-    if tuned is None:
-        return plain
-    both = {**tuned.knobs.get("variables", {}), **given}
-    return replace(tuned, knobs={**tuned.knobs, **({"variables": both} if both else {})})
+def setting(threads: int, heap: str, variables: Mapping[str, str] | None = None, device: str = "cpu") -> Setting:
+    """Return the setting of a framework's process; `variables`: of its environment."""
+    return Setting(threads, heap, {"variables": dict(variables)} if variables else {}, device=device)
 
 
 def devices(text: str) -> list[str]:
@@ -165,15 +145,6 @@ def elsewhere(framework: Framework, device: str) -> str | None:
     if device.partition(":")[0] in framework.devices:
         return None
     return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
-
-
-def unchanged(net: Network, framework: Framework, division: str, device: str = "cpu") -> str | None:
-    """Return the reason why a division has nothing for a framework, or None."""
-    if division == "tuned" and device != "cpu":
-        return f"what is confirmed is of steps on the processor, not on {device}"
-    if division == "default" or confirmed.find(net, framework, 1, "default") is not None:
-        return None
-    return f"nothing is confirmed here for {framework.name}: python -m macro advise {net.name} {framework.name}"
 
 
 def variables(texts: Sequence[str]) -> dict[str, str]:

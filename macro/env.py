@@ -6,7 +6,6 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -18,26 +17,6 @@ from macro.frameworks import Framework, find, home, names
 from macro.processes import environments
 from macro.processes.environments import Environment
 from reports.parser import OneLineParser
-
-
-@dataclass(frozen=True)
-class EnvRequest:
-    """An action on environments: `create`, `remove` or `list`."""
-
-    action: str
-    names: Sequence[str] = ()
-    quiet: bool = False
-    wheels: Path | None = None  # folder of packages, instead of an index
-    again: bool = False  # start frameworks that ran before again
-
-
-def request(argv: Sequence[str]) -> EnvRequest:
-    """Parse the words of the command."""
-    words = parser().parse_args(argv)
-    if words.action == "list":
-        return EnvRequest(words.action, again=words.again)
-    wheels = words.wheels if words.action == "create" else None
-    return EnvRequest(words.action, words.name, words.quiet, wheels)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,27 +40,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 where all requested environments run, 1 where something fails. Raises UsageError."""
-    asked = request(argv)
-    return _list(asked.again) if asked.action == "list" else _each(asked)
-
-
-def _each(asked: EnvRequest) -> int:
-    """Create or remove the named environments; a failure does not stop the others."""
-    wanted = _wanted(asked.names, asked.action)
-    say = partial(command.say, asked.quiet)
-    failed = 0
-    for environment in wanted:
+    """Run the command; return 0 where all named environments run, 1 where something fails. Raises UsageError."""
+    words = parser().parse_args(argv)
+    if words.action == "list":
+        return _list(words.again)
+    say, failed = partial(command.say, words.quiet), 0
+    for environment in _wanted(words.name, words.action):
         try:
-            if asked.action == "create":
-                failed |= create(environment, asked.wheels, say)
+            if words.action == "create":
+                failed |= create(environment, words.wheels, say)
             else:
                 environments.remove(environment)
                 print(f"{environment.name}: removed")
         except UsageError:
             raise
         except (SuiteError, OSError) as error:
-            print(f"{environment.name}: not {asked.action}d: {error}")
+            print(f"{environment.name}: not {words.action}d: {error}")
             failed = 1
     return failed
 
@@ -133,7 +107,7 @@ def attempt(row: Framework) -> dict[str, Any]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kernelgap-env-") as name:
         folder = Path(name)
-        job = job_files.write(row, net, 2, job_files.Setting(), job_files.write_arrays(net, 2, folder), folder)
+        job = job_files.write(row, net, 2, job_files.Setting(), folder)
         with Process(row, job, job_files.Setting(), folder / "log") as process:
             try:
                 version = process.expect("hello").get("version")

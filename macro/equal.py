@@ -53,9 +53,7 @@ def request(argv: Sequence[str]) -> EqualRequest:
         rows = [row for row in rows if not command.elsewhere(row, devices[0])] or rows
     if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):
         raise UsageError(f"--device {words.device}: {lacking}")
-    wanted = [
-        (row, command.setting(net, row, counts[0], "default", variables=variables, device=devices[0])) for row in rows
-    ]
+    wanted = [(row, command.setting(counts[0], "default", variables, devices[0])) for row in rows]
     return EqualRequest(net, batch, wanted, words.quiet)
 
 

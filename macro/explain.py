@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kernels.errors import UsageError
 from macro import command
-from micro.planning.options import Outputs, add_documents, outputs_of
+from micro.planning.options import Outputs, Parser, add_documents, outputs_of
 from micro.planning.request import TIME, number
 
 if TYPE_CHECKING:
-    from macro.networks.base import Network
     from macro.timing.entry import Plan
     from macro.watching.watch import Side
 
@@ -30,9 +29,8 @@ Value = TypeVar("Value")
 def parser() -> argparse.ArgumentParser:
     """Return the options."""
     from macro.networks.layer import PHASES
-    from reports.parser import OneLineParser
 
-    options = OneLineParser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
+    options = Parser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
@@ -40,7 +38,6 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
     options.add_argument("--threads", default="1", metavar="N", help="of both (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
-    options.add_argument("--division", default="default", metavar="WORD", help="of both, or A's and B's: default,tuned")
     command.add_device(options)
     command.add_variables(options)
     options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
@@ -76,7 +73,6 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     seconds = number(words.budget, TIME, "--budget", "60s") if words.budget else SECONDS * words.runs
     threads = _pair(command.threads(words.threads), "--threads")
     heaps = _pair(command.heaps(words.heap), "--heap")
-    divisions = _pair(command.words(words.division, "--division", command.DIVISIONS), "--division")
     variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, of both; macro run --device cpu,cuda:0 compares two")
@@ -84,8 +80,8 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     if devices != ["cpu"]:
         _check_device(words)
         names = command.twins(names)
-    about = zip(names, threads, heaps, divisions, strict=True)
-    sides = [_side(net, *side, variables, devices[0]) for side in about]
+    about = zip(names, threads, heaps, strict=True)
+    sides = [_side(*side, variables, devices[0]) for side in about]
     if threads[0] != threads[1]:
         raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
@@ -99,9 +95,7 @@ def _check_device(words: argparse.Namespace) -> None:
         raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
 
 
-def _side(
-    net: Network, name: str, threads: int, heap: str, division: str, variables: dict[str, str], device: str
-) -> Side:
+def _side(name: str, threads: int, heap: str, variables: dict[str, str], device: str) -> Side:
     """Return a framework in one setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
@@ -109,11 +103,9 @@ def _side(
     rows = command.frameworks(name)
     if len(rows) > 1:
         raise UsageError(f"{name}: name one framework for each side")
-    if why := command.unchanged(net, rows[0], division, device):
-        raise UsageError(f"--division {division}: {why}")
     if why := command.elsewhere(rows[0], device):
         raise UsageError(f"--device {device}: {why}")
-    return Side(Entry(rows[0], command.setting(net, rows[0], threads, heap, division, variables, device), division))
+    return Side(Entry(rows[0], command.setting(threads, heap, variables, device)))
 
 
 def main(argv: Sequence[str]) -> int:

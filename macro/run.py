@@ -16,7 +16,6 @@ from micro.planning.options import Outputs, add_outputs, outputs_of
 from micro.planning.request import SHARE, TIME, number
 
 if TYPE_CHECKING:
-    from macro.networks.base import Network
     from macro.timing.entry import Entry, Plan
     from reports.store import RunFile
 
@@ -29,12 +28,6 @@ def parser() -> argparse.ArgumentParser:
     command.add_device(options, several=True)
     options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
     options.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
-    options.add_argument(
-        "--division",
-        default="default",
-        metavar="WORDS",
-        help="default: as installed; tuned: as `macro advise` confirmed it here (default)",
-    )
     options.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
     options.add_argument(
         "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
@@ -50,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 class RunRequest:
     """Plans and entries to be timed."""
 
-    plans: Sequence[Plan]  # for each batch and phase, with seconds of all divisions together
+    plans: Sequence[Plan]  # for each batch and phase
     entries: Sequence[Entry]
     margin: float  # the smallest ratio less one that is a difference
     outputs: Outputs
@@ -64,7 +57,7 @@ def request(argv: Sequence[str]) -> RunRequest:
     words = parser().parse_args(argv)
     net = command.network(words.network)
     command.check(words)
-    entries = _entries(net, words)
+    entries = _entries(words)
     seconds = number(words.budget, TIME, "--budget", "60s")
     margin = number(words.margin, SHARE, "--margin", "1%")
     phases = dict.fromkeys(command.words(words.phase, "--phase", PHASES))
@@ -80,49 +73,41 @@ def main(argv: Sequence[str]) -> int:
     from macro.timing.results import contest_name
 
     asked = request(argv)
-    divisions = dict.fromkeys(entry.division for entry in asked.entries)
-    planned = [contest_name(plan, x) for plan, x in itertools.product(asked.plans, divisions)]
+    planned = [contest_name(plan) for plan in asked.plans]
     devices = list(dict.fromkeys(["cpu", *(entry.setting.device for entry in asked.entries)]))
     return session.kept("run", asked.outputs, planned, partial(_measure, asked), devices)
 
 
-def _entries(net: Network, words: argparse.Namespace) -> list[Entry]:
-    """Return frameworks × devices × threads × heaps × divisions, equal settings once. Raises UsageError.
-    It is raised also where a division changes nothing of any framework, or none has steps on a device."""
+def _entries(words: argparse.Namespace) -> list[Entry]:
+    """Return frameworks × devices × threads × heaps, equal settings once. Raises UsageError."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)
-    for division, device, count, policy, framework in itertools.product(
-        command.words(words.division, "--division", command.DIVISIONS),
+    for device, count, policy, framework in itertools.product(
         command.devices(words.device),
         command.threads(words.threads),
         command.heaps(words.heap),
         command.frameworks(words.frameworks),
     ):
-        setting = command.setting(net, framework, count, policy, division, variables, device)
-        why = command.elsewhere(framework, device) or command.unchanged(net, framework, division, device)
-        if not any((x.framework, x.setting, x.division) == (framework, setting, division) for x in entries):
-            entries.append(Entry(framework, setting, division, status="skipped" if why else "ok", reason=why))
-    for division in dict.fromkeys(entry.division for entry in entries):
-        alike = [entry for entry in entries if entry.division == division]
-        if all(entry.status == "skipped" for entry in alike):
-            away = command.elsewhere(alike[0].framework, alike[0].setting.device)
-            about = f"--device {alike[0].setting.device}" if away else f"--division {division}"
-            raise UsageError(f"{about}: {alike[0].reason}")
+        setting, why = command.setting(count, policy, variables, device), command.elsewhere(framework, device)
+        if not any((x.framework, x.setting) == (framework, setting) for x in entries):
+            entries.append(Entry(framework, setting, status="skipped" if why else "ok", reason=why))
+    if all(entry.status == "skipped" for entry in entries):
+        raise UsageError(f"--device {entries[0].setting.device}: {entries[0].reason}")
     return entries
 
 
 def _measure(asked: RunRequest, file: RunFile) -> None:
-    """Measure each batch, phase and division, with equal shares of the budget; then append the answer."""
+    """Measure each batch and phase; then append the answer."""
     from macro.running import session
     from macro.timing.answer import sentences
+    from macro.timing.entry import Entry
     from reports.record import Note
 
-    divisions, seed = dict.fromkeys(entry.division for entry in asked.entries), file.run.environment.state["seed"]
-    for plan, division in itertools.product(asked.plans, divisions):
-        fresh = [x.fresh() for x in asked.entries if x.division == division]
-        share = replace(plan, seconds=plan.seconds / len(divisions), seed=int(seed))
-        session.contest(share, fresh, division, asked.margin, file, partial(command.say, asked.outputs.quiet))
+    seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
+    for plan in asked.plans:
+        fresh = [Entry(x.framework, x.setting, status=x.status, reason=x.reason) for x in asked.entries]
+        session.contest(replace(plan, seed=seed), fresh, asked.margin, file, say)
     for plan in asked.plans:
         answer = sentences(plan, file.run)
         if answer not in [note.data.get("sentences") for note in file.run.notes]:

@@ -121,7 +121,7 @@ def _cells(
 
     chosen = [row for row in rows if phase == "step" or row.name in table.passes]
     net = command.network(network)
-    settings = [(row, command.setting(net, row, count, "default")) for count, row in itertools.product(counts, chosen)]
+    settings = [(row, command.setting(count, "default")) for count, row in itertools.product(counts, chosen)]
     plan = Plan(net, batch, phase, 0.0, generations, asked=network)
     return Cells(plan, [Entry(row, setting) for row, setting in settings])
 
@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> int:
     from macro.timing.results import contest_name
 
     asked = request(argv)
-    planned = [contest_name(group.plan, "default") for group in asked.cells]
+    planned = [contest_name(group.plan) for group in asked.cells]
     return session.kept("table", asked.outputs, planned, partial(_measure, asked))
 
 
@@ -145,7 +145,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
     from reports.record import Note
 
     seed, say = int(file.run.environment.state["seed"]), partial(command.say, asked.outputs.quiet)
-    left = [group for group in asked.cells if not session.done(group.plan, group.entries, "default", file)]
+    left = [group for group in asked.cells if not session.done(group.plan, group.entries, file)]
     for i, group in enumerate(left):
         about = sum(other.seconds for other in left[i:])
         say(
@@ -153,15 +153,14 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
             f"{units.counted(round(about / 60), 'minute')} left, and proofs of equal work that there are none of yet"
         )
         _carry([other for other in left[:i] if other.same == group.same], group)
-        session.contest(replace(group.plan, seed=seed), group.entries, "default", MARGIN, file, say)
+        session.contest(replace(group.plan, seed=seed), group.entries, MARGIN, file, say)
     text = _text.text(asked.table, file.run, cores())
     if text not in [note.data.get("text") for note in file.run.notes]:
         file.append(Note(findings.TABLE, {"table": asked.table.name, "text": text}))
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:
-    """Copy identities and failures from earlier passes of the same steps.
-    A framework whose process failed while it was timed starts again."""
+    """Copy identities and failures from earlier passes of the same steps, except those of timed processes."""
     known = [(x.framework, x.setting, x) for group in past for x in group.entries if x.status != "failed"]
     for entry in now.entries:
         for framework, setting, other in known:

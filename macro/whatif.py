@@ -109,7 +109,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     )
     if len(rows) > 1 or len(threads) > 1 or len(heaps) > 1:
         raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
-    setting = command.setting(net, rows[0], threads[0], heaps[0], variables=command.variables(words.set))
+    setting = command.setting(threads[0], heaps[0], command.variables(words.set))
     batch = command.batch(words.batch, net)
     fewest = network_step.ROUNDS if words.runs == 1 else FEWEST
     plan = Plan(net, batch, words.phase, seconds / 2, words.runs, asked=words.network, fewest=fewest)

@@ -14,7 +14,7 @@ import pytest
 
 from kernels.catalog import rows
 from kernels.errors import UsageError
-from macro import env, equal, explain, run, shapes, whatif
+from macro import equal, explain, run, whatif
 from micro import __main__ as micro_main
 from micro import ab, ceiling, selftest
 from micro.command import everything
@@ -44,7 +44,6 @@ VALUES = {
     "--cold": "all",
     "--data": "zeros",
     "--device": "fake",
-    "--division": "tuned",
     "--explain": "",
     "--frameworks": "pytorch",
     "--full": "",
@@ -246,9 +245,9 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "all": (micro_main.parser, of_all, "all", "device budget replicate small"),
     "ceiling": (ceiling.parser, peaks, "", "device threads"),
     "selftest": (selftest.parser, of_selftest, "", "full explain"),
-    "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks division margin"),
+    "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks margin"),
     "equal": (equal.parser, of_macro(equal.request), "fcn-r", "batch threads set frameworks device"),
-    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device division kernels"),
+    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels"),
     "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5", f"{OF_STEPS} apart"),
 }
 
@@ -286,13 +285,6 @@ def test_both_threads_of_what_runs_each_framework_once_are_refused() -> None:
     for asked, words in ((equal.request, ["fcn-r"]), (explain.request, EXPLAIN.split())):
         with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
             asked([*words, "--threads", "1,2"])
-
-
-def test_names_and_folders_are_what_is_asked() -> None:
-    assert shapes.request(["fcn-r"]) != shapes.request(["fcn-s"])
-    assert env.request(["create", "jax"]) != env.request(["remove", "jax"]) != env.request(["list"])
-    assert env.request(["create", "jax", "--wheels", "x"]).wheels == Path("x")
-    assert env.request(["list", "--try"]).again
 
 
 @pytest.mark.parametrize("kind", [kind for kind in formats.documents() if kind != "text"])

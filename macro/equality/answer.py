@@ -56,7 +56,7 @@ class Question:
     batch: int
     setting: Setting
     folder: Path
-    counts: Sequence[int] = COUNTS  # steps after which parameters are returned
+    counts: Sequence[int] | None = COUNTS  # steps after which parameters are returned; None: no step is taken
     seed: int | None = None  # of the random numbers by which its weights are off; None: as they are given
 
 
@@ -77,7 +77,7 @@ def right(answer: Answer | SuiteError) -> Answer:
 
 def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
     """Yield the answer to each question in order, or its error; some are at work at once."""
-    with closing(ahead([_start(question) for question in questions])) as processes:
+    with closing(begun(questions)) as processes:
         for question, process in zip(questions, processes, strict=True):
             answer: Answer | SuiteError
             try:
@@ -90,34 +90,32 @@ def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, Non
 
 
 def takes(network: Network, batch: int) -> float:
-    """Estimate the most bytes of a framework's process.
-    Weights, gradients and what the first steps moved count twice, since they are here too; then what layers give, and
-    its gradients."""
+    """Estimate the most bytes of a framework's process: arrays here and there, outputs and their gradients."""
     outputs = batch * sum(size(node.output) for node in network.nodes)
     return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
 
 
-def by_itself(framework: Framework, setting: Setting) -> bool:
-    """Return whether a framework's process must run beside no other.
-    Compiling for a GPU takes several cores, and choosing kernels by their times takes a quiet machine."""
-    return framework.chooses or kind_of(setting.device).undivided
-
-
-def _start(question: Question) -> Start:
-    held, alone = takes(question.network, question.batch), by_itself(question.framework, question.setting)
-    return Start(partial(_begun, question), question.setting.threads, held, alone)
+def begun(questions: Sequence[Question]) -> Generator[Process | SuiteError, None, None]:
+    """Yield the process of each question in order, or its error; some are at work at once."""
+    starts = []
+    for question in questions:
+        # Compiling for a GPU takes several cores, and choosing kernels by their times takes a quiet machine.
+        alone = question.framework.chooses or kind_of(question.setting.device).undivided
+        held = takes(question.network, question.batch)
+        starts.append(Start(partial(_begun, question), question.setting.threads, held, alone))
+    return ahead(starts)
 
 
 def _begun(question: Question) -> Process:
-    """Start a process at work on its answer. Raises SuiteError."""
-    framework, network, batch = question.framework, question.network, question.batch
+    """Start a process, at work on its answer if there is one to give. Raises SuiteError."""
+    framework, network, batch, steps = question.framework, question.network, question.batch, question.counts
     folder = question.folder
     if question.seed is not None:
         folder = job_files.moved(network, batch, folder, MOVED, question.seed)
-    files = job_files.write_arrays(network, batch, folder)
-    job = job_files.write(framework, network, batch, question.setting, files, folder, masks=True)
+    job = job_files.write(framework, network, batch, question.setting, folder, masks=steps is not None)
     process = Process(framework, job, question.setting, job.with_suffix(".log"))
-    process.send({"do": "equal", "path": str(job.with_suffix(".npz")), "steps": list(question.counts)})
+    if steps is not None:
+        process.send({"do": "equal", "path": str(job.with_suffix(".npz")), "steps": list(steps)})
     return process
 
 
@@ -157,7 +155,6 @@ def norm(array: Array) -> float:
 
 
 def apart(got: Answer, want: Answer) -> list[float]:
-    """Differences of losses relative to `want`, or to the loss of the given weights where it is larger.
-    Rounding errors of a loss do not shrink with it. The difference itself where both are zero, as with one class."""
+    """Return differences of losses relative to `want`, or to its first loss: rounding errors do not shrink."""
     pairs = zip(got.losses, want.losses, strict=True)
     return [abs(a - b) / (max(abs(b), abs(want.losses[0])) or 1.0) for a, b in pairs]

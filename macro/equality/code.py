@@ -1,52 +1,21 @@
-"""Code that a proof holds for: adapters, and their imports among the files of the agent."""
+"""Code that a proof holds for: the adapter, all others, the files beside the agent's loop, and kernels."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
-from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 AGENT, ADAPTERS = (Path(__file__).parents[1] / name for name in ("agent", "frameworks"))
-CORE = AGENT / "core"
 KERNELS = Path(__file__).parents[2] / "kernels"
-LOOP = CORE / "loop.py"
-BY_PATH = "spec_from_file_location"  # what a file that has this loads is not read in it: it may be any of ours
-KINDS = "*_kind_*.py"  # of layers, which builders find by their names
 
 
 @cache
-def digest(adapters: tuple[Path, ...]) -> str:
-    """Return the hash of all files that run with these adapters, without those of mere observers."""
-    hashed = hashlib.sha256()
-    for path in sorted(files([*adapters, LOOP, *AGENT.glob(KINDS)])):
-        hashed.update(path.read_bytes())
+def digest(adapter: Path) -> str:
+    """Return the hash of all code that may run with an adapter; this suite's kernels, unless it uses none."""
+    hashed = hashlib.sha256(adapter.read_bytes())
+    uses_kernels = adapter.parent != ADAPTERS or "\nfrom kernels" in adapter.read_text("utf-8")
+    for folder in (AGENT, ADAPTERS, *[KERNELS] * uses_kernels):
+        for path in sorted(x for x in folder.rglob("*.[pc]*") if x.suffix in (".py", ".c", ".cu")):
+            hashed.update(path.read_bytes())
     return hashed.hexdigest()
-
-
-def files(begin: Iterable[Path]) -> set[Path]:
-    """Return these files and all that they import from there, directly or not, wherever in a file.
-    If one imports this suite's kernels, all of those count."""
-    seen, left = set[Path](), list(begin)
-    while left:
-        path = left.pop()
-        if path not in seen:
-            seen.add(path)
-            left += _imported(path)
-    return seen
-
-
-def _imported(path: Path) -> Iterator[Path]:
-    if KERNELS in path.parents:
-        return
-    text = path.read_text("utf-8")
-    if BY_PATH in text and path != LOOP:
-        yield from (*AGENT.glob("*.py"), *CORE.glob("*.py"), *ADAPTERS.glob("*.py"))
-    for node in ast.walk(ast.parse(text)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        if any(name.partition(".")[0] == KERNELS.name for name in names):
-            yield from (file for file in KERNELS.rglob("*.[pc]*") if file.suffix in (".py", ".c", ".cu"))
-        beside = (folder / f"{name}.py" for name in names for folder in (AGENT, CORE))
-        yield from (file for file in beside if file.is_file())

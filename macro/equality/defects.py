@@ -92,8 +92,7 @@ def _siblings(network: Network) -> list[Network]:
 
 
 def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
-    """Compare the answer with the reference's for the network with each suspected defect.
-    A defect that changes nothing is skipped: pooling that rounds up is the same on sizes that fit."""
+    """Compare the answer with NumPy's for the network with each suspected defect that changes something."""
     counts = mistakes.counts(network)
     alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
     for defect, changed in [*mistakes.suspects(network), *alike]:
@@ -115,8 +114,7 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
 
 
 def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
-    """Compare the gradient of the last bias with each defect's.
-    It is the gradient of the logits summed over the batch."""
+    """Compare the gradient of the last bias, the sum of the logits', with each defect's."""
     import numpy as np
 
     got = answer.arrays.get(f"gradient.{network.layers[-1].name}.bias")

@@ -6,15 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from kernels.errors import LaunchError, SuiteError
-from macro.equality.answer import COUNTS, by_itself, takes
+from macro.equality.answer import COUNTS, Question, begun
 from macro.equality.proof import NETWORK, Verdict, key, prove, proven
 from macro.processes import job as job_files
-from macro.processes.ahead import Start, ahead
-from macro.processes.process import Process
 from macro.timing.entry import WARM, Entry, Plan
 from reports import units
 
@@ -35,8 +32,7 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
 
 
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Mark the entries that cannot run or do other work, outside the budget.
-    Return the seconds of asking frameworks for their identity and of proving."""
+    """Mark the entries that cannot run or do other work; return the seconds of asking and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
     known = [entry for entry in entries if entry.status == "ok" and entry.identity]
@@ -67,8 +63,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
-    """Return an entry that differs from `entry` in threads alone, so that a proof holds for both.
-    A framework that chooses kernels by their times has others on other threads."""
+    """Return an entry for which the same proof holds: another number of threads, with the same kernels."""
     for other in asked:
         same = other.setting if entry.framework.chooses else replace(other.setting, threads=entry.setting.threads)
         if (other.framework, other.batch, same) == (entry.framework, entry.batch, entry.setting):
@@ -77,8 +72,7 @@ def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """Prove the entries; one proof serves all that it holds for, such as control runs and other heaps.
-    Where the first entry of a proof does not run, the next one is tried."""
+    """Prove the entries; a proof serves all alike, and if the first does not run, the next is tried."""
     alike: dict[str, list[Entry]] = {}
     for entry in wanted:
         alike.setdefault(_holds_for(plan, entry), []).append(entry)
@@ -119,16 +113,11 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
     """Start a process of each entry to record its identity, or the reason why it cannot run."""
     for batch in {entry.batch or plan.batch for entry in entries}:
         job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
-    starts = [
-        Start(
-            partial(_begun, plan, entry, folder),
-            entry.setting.threads,
-            takes(plan.network, entry.batch or plan.batch),
-            by_itself(entry.framework, entry.setting),
-        )
+    questions = [
+        Question(entry.framework, plan.network, entry.batch or plan.batch, entry.setting, folder, counts=None)
         for entry in entries
     ]
-    with closing(ahead(starts)) as processes:
+    with closing(begun(questions)) as processes:
         for entry, process in zip(entries, processes, strict=True):
             say(f"asking {entry.framework.name} what it is")
             try:
@@ -141,17 +130,8 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
                 say(f"{entry.framework.name} is left out: {error}")
 
 
-def _begun(plan: Plan, entry: Entry, folder: Path) -> Process:
-    """Start the process of an entry. Raises SuiteError."""
-    batch = entry.batch or plan.batch
-    files = job_files.write_arrays(plan.network, batch, folder)
-    job = job_files.write(entry.framework, plan.network, batch, entry.setting, files, folder)
-    return Process(entry.framework, job, entry.setting, job.with_suffix(".log"))
-
-
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
-    """Return a line about the coming work and its duration. `start`: seconds that a process took to start.
-    Changed steps take as long as the unchanged one did, others about as long as NumPy's."""
+    """Return a line about the coming work. `start`: seconds that a process took to start."""
     alive = [entry for entry in entries if entry.status == "ok"]
     numpy = plan.network.flops(plan.batch) / REFERENCE
     known = any(entry.change for entry in alive)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer, Node
 from macro.networks.layers import BatchNorm, Convolution, Pool
 
+Fields: TypeAlias = Mapping[str, Any]
 ALONE = 5  # layers in which a mistake may be made, of which each is tried by itself
 
 
@@ -28,8 +30,10 @@ def suspects(network: Network) -> Iterator[tuple[str, Network]]:
 
 
 def _all(network: Network) -> Iterator[tuple[str, Network]]:
-    for defect, change in MISTAKES.items():
-        layers = [change(node) for node in network.nodes]
+    for defect, (kind, wrong) in MISTAKES.items():
+        layers = [
+            replace(x.layer, **wrong(x.layer, x)) if isinstance(x.layer, kind) else x.layer for x in network.nodes
+        ]
         odd = [i for i, layer in enumerate(layers) if layer != network.layers[i]]
         yield from _with(network, defect, layers)
         for i in odd if 1 < len(odd) <= ALONE else ():
@@ -45,29 +49,21 @@ def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tu
             yield defect, changed
 
 
-def _frozen(node: Node) -> Layer:
-    return replace(node.layer, frozen=True) if isinstance(node.layer, BatchNorm) else node.layer
-
-
-def _rounds(how: str) -> Callable[[Node], Layer]:
-    return lambda node: (
-        replace(node.layer, rounding=how) if isinstance(node.layer, Pool) and node.layer.window else node.layer
+def _padded(more: int) -> Callable[[Convolution, Node], Fields]:
+    """Return a mistake that pads so many zeros more on each side."""
+    return lambda layer, node: (
+        {} if layer.pads or layer.kernel == 1 or layer.pad + more < 0 else {"pad": layer.pad + more}
     )
 
 
-def _shifted(node: Node) -> Layer:
+def _shifted(layer: Convolution, node: Node) -> Fields:
     """Shift the padding of strides above one, which alone have room for it."""
-    layer = node.layer
-    if isinstance(layer, Convolution) and layer.stride > 1 and layer.pad:
-        return replace(layer, pads=(layer.pad - 1, layer.pad - 1, layer.pad, layer.pad), pad=0)
-    return layer
+    pad = layer.pad
+    return {"pads": (pad - 1, pad - 1, pad, pad), "pad": 0} if layer.stride > 1 and pad else {}
 
 
-def _same(node: Node) -> Layer:
+def _same(layer: Convolution, node: Node) -> Fields:
     """Pad a convolution to its image's size over its stride, the odd zero below and right."""
-    layer = node.layer
-    if not isinstance(layer, Convolution):
-        return layer
     seen = layer.dilation * (layer.kernel - 1) + 1
     pads = []
     for length in node.inputs[0][1:]:
@@ -75,33 +71,17 @@ def _same(node: Node) -> Layer:
         pads.append((zeros // 2, zeros - zeros // 2))
     (top, bottom), (left, right) = pads
     if top == left == bottom == right:
-        return replace(layer, pad=top, pads=())
-    return replace(layer, pad=0, pads=(top, left, bottom, right))
+        return {"pad": top, "pads": ()}
+    return {"pad": 0, "pads": (top, left, bottom, right)}
 
 
-def _padded(more: int) -> Callable[[Node], Layer]:
-    """Return a mistake that pads so many zeros more on each side."""
-
-    def change(node: Node) -> Layer:
-        layer = node.layer
-        if not isinstance(layer, Convolution) or layer.pads or layer.kernel == 1 or layer.pad + more < 0:
-            return layer
-        return replace(layer, pad=layer.pad + more)
-
-    return change
-
-
-def _unpadded(node: Node) -> Layer:
-    return replace(node.layer, pad=0, pads=()) if isinstance(node.layer, Convolution) else node.layer
-
-
-MISTAKES = {
-    "frozen batch norm": _frozen,
-    "poolings that round up": _rounds("ceil"),
-    "poolings that round down": _rounds("floor"),
-    "wrong padding (SAME)": _same,
-    "wrong padding (more below and right)": _shifted,
-    "wrong padding (none)": _unpadded,
-    "wrong padding (one more on each side)": _padded(1),
-    "wrong padding (one less on each side)": _padded(-1),
-}
+MISTAKES: dict[str, tuple[type[Layer], Callable[[Any, Node], Fields]]] = {
+    "frozen batch norm": (BatchNorm, lambda layer, node: {"frozen": True}),
+    "poolings that round up": (Pool, lambda layer, node: {"rounding": "ceil"} if layer.window else {}),
+    "poolings that round down": (Pool, lambda layer, node: {"rounding": "floor"} if layer.window else {}),
+    "wrong padding (SAME)": (Convolution, _same),
+    "wrong padding (more below and right)": (Convolution, _shifted),
+    "wrong padding (none)": (Convolution, lambda layer, node: {"pad": 0, "pads": ()}),
+    "wrong padding (one more on each side)": (Convolution, _padded(1)),
+    "wrong padding (one less on each side)": (Convolution, _padded(-1)),
+}  # the kind of layer, and the fields that are wrong

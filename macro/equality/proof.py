@@ -83,9 +83,7 @@ class Verdict:
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """Return NumPy's answer, and the bound of each array's difference relative to its norm, and of the loss.
-    Bounds take six more runs of the reference and are kept. Some run at once, each on cores of its own: nothing is
-    timed."""
+    """Return NumPy's answer, and the bounds of each array's relative difference and of the loss."""
     asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // AT_ONCE)), folder)
     (plain,) = map(right, answers([asked]))
     kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
@@ -123,8 +121,7 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
 
 
 def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
-    """Compare parameters, then losses, outputs, gradients, steps.
-    The earliest difference is nearest to its cause."""
+    """Compare parameters, losses, outputs, gradients, steps: the earliest difference is nearest to its cause."""
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
@@ -158,8 +155,7 @@ def _structure(answer: Answer, want: Answer) -> str | None:
 def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
-    """Compare each framework with the reference; return verdicts, with the reason of what cannot run.
-    Proofs that hold are kept for `proven`."""
+    """Compare each framework with the reference; keep the proofs that hold for `proven`."""
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
@@ -235,8 +231,7 @@ def _large(
 
 
 def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
-    """Return why the reference's steps prove nothing, for any framework; else notes on those that do not.
-    In small batches of deep networks rounding grows from step to step."""
+    """Return why the reference's steps prove nothing, for any framework; else notes on those that do not."""
     import numpy as np
 
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
@@ -272,17 +267,13 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Return the key of what a proof holds for.
-    It covers network, batch, the code of the adapter and of those that it is compared with, whether there is a rival at
-    the timed batch, knobs, the framework's own build, its libraries and flags, the variables that steer them, what they
-    dispatch to, the processor, and the rule."""
+    """Return the key of what a proof depends on: work, code, build, libraries, variables, processor, rule."""
     large = timed.small(network, batch) != batch
-    adapters = (framework.path, *(find(name).path for name in (REFERENCE, *[timed.RIVAL] * large)))
     parts = [
         large and interpreter(find(timed.RIVAL)) is not None,
         network.data(),
         batch,
-        code.digest(adapters),
+        code.digest(framework.path),
         framework.knobs,
         setting.knobs,
         RULE,

@@ -82,8 +82,7 @@ def moved(plain: Question) -> list[Question]:
 
 
 def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any]) -> float:
-    """Return the median of what weights that are off make of a step's gradients, or of what it moved.
-    In which layer rounding turned a ReLU is chance, and few runs do not see it in each."""
+    """Return the median of what weights that are off make of gradients: which ReLUs rounding turns is chance."""
     when, _, what = name.partition(".")
     alike = [
         x for other, x in off_by.items() if other.partition(".")[0] == when and other.partition(".")[2] in parameters

@@ -124,7 +124,6 @@ def _name(side: Side, sides: Sequence[Side]) -> str:
     """Return a framework's name, with the settings in which the sides differ."""
     entry, others = side.entry, [other.entry for other in sides if other is not side]
     more = [f"heap {entry.setting.heap}"] if any(o.setting.heap != entry.setting.heap for o in others) else []
-    more += [entry.division] if any(o.division != entry.division for o in others) else []
     return " ".join([entry.framework.name, *more])
 
 

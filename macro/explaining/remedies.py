@@ -56,7 +56,7 @@ REMEDIES = (
     Remedy(
         "one pass for the update",
         "optimizer",
-        lambda cell, side, entry: entry.division == "default" and _torch(cell, side, entry),
+        lambda cell, side, entry: _torch(cell, side, entry),
         "take the fused optimizer, which there is of all rules but RMSprop's: torch.optim.*(…, fused=True)",
         "python -m micro.optimizer --together",
     ),

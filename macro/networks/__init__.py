@@ -1,23 +1,24 @@
-"""Networks as data, one a file; what deviates in a text or a script is a variant by name."""
+"""Networks as data, one a file, JSON or a program; what deviates in a text or a script is a variant by name."""
 
 from __future__ import annotations
 
 import importlib
 import runpy
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from kernels import suite
 from kernels.errors import UsageError, choice
-from macro.networks.base import Network, from_data
+from macro.networks.base import Network, by_name, from_data
 from micro.planning.written import parsed
 
+FOLDER = Path(__file__).parent
 MACHINERY = ("base", "layer", "optimizers")
 
 
 def names() -> list[str]:
     """Return the names of all networks and their variants: `fcn-s`, `fcn-s:4`."""
-    return [name for stem in _stems() for name in _module(stem).NETWORKS]
+    return [name for stem in _stems() for name in _of_stem(stem)]
 
 
 def find(name: str) -> Network:
@@ -30,9 +31,8 @@ def find(name: str) -> Network:
     if name.endswith(".py"):
         raise UsageError(f"network {name}: {name}:NAME is a network of it; macro explain {name} takes a script")
     for stem in _stems():
-        network: Network | None = _module(stem).NETWORKS.get(name)
-        if network is not None:
-            return network
+        if name in _of_stem(stem):
+            return _of_stem(stem)[name]
     raise UsageError(f"network {name}: {choice(name, names())}; or name a file, net.json or net.py:NAME")
 
 
@@ -64,8 +64,16 @@ def _of_program(path: Path, name: str) -> Network:
 
 
 def _stems() -> list[str]:
-    return sorted(x.stem for x in Path(__file__).parent.glob("[a-z]*.py") if x.stem not in MACHINERY)
+    return sorted(x.stem for x in FOLDER.glob("[a-z]*.*") if x.suffix in (".py", ".json") and x.stem not in MACHINERY)
 
 
-def _module(stem: str) -> Any:
-    return importlib.import_module(f"{__name__}.{stem}")
+@cache
+def _of_stem(stem: str) -> dict[str, Network]:
+    """Return the networks of a file of this folder by name; of JSON each variant is the first one with other fields."""
+    if not (path := FOLDER / f"{stem}.json").exists():
+        networks: dict[str, Network] = importlib.import_module(f"{__name__}.{stem}").NETWORKS
+        return networks
+    record = parsed(path.read_bytes())
+    del record["about"]
+    variants = [changes | {"network": f"{record['network']}:{x}"} for x, changes in record.pop("variants").items()]
+    return by_name(*(from_data(record | changes) for changes in ({}, *variants)))

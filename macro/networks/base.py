@@ -165,15 +165,6 @@ def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mappi
     return Node(layer, sources, inputs, output, not any(moved[name] for name in sources))
 
 
-def dense(*sizes: int, hidden: str = "sigmoid") -> tuple[Layer, ...]:
-    """Return dense layers of these outputs; the last has no activation, since the loss takes logits."""
-    last = len(sizes) - 1
-    return tuple(
-        Dense(name="out" if i == last else f"fc{i + 1}", outputs=x, activation="none" if i == last else hidden)
-        for i, x in enumerate(sizes)
-    )
-
-
 def chain(
     name: str,
     source: str,
@@ -183,8 +174,10 @@ def chain(
     momentum: float = 0.0,
     hidden: str = "sigmoid",
 ) -> Network:
-    """Return a network of dense layers alone, with these sizes from the input on."""
-    return Network(name, source, batch, dense(*sizes[1:], hidden=hidden), rate, momentum, tuple(sizes[:1]))
+    """Return a network of dense layers alone, with these sizes from the input on; the outputs are logits."""
+    inputs, *inner, outputs = sizes
+    layers = [Dense(name=f"fc{i}", outputs=x, activation=hidden) for i, x in enumerate(inner, 1)]
+    return Network(name, source, batch, (*layers, Dense(name="out", outputs=outputs)), rate, momentum, (inputs,))
 
 
 def by_name(*networks: Network) -> dict[str, Network]:

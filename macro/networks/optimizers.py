@@ -6,50 +6,41 @@ Their state is zero before the first step, for which adam's moments are correcte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kernels.ops.optimizer.problem import RULES
 
-
-@dataclass(frozen=True)
-class Optimizer:
-    """Defaults of an optimizer's parameters; None for a parameter that it lacks."""
-
-    momentum: float | None = None  # of adam the decay of the first moment
-    rho: float | None = None  # decay of squares
-    epsilon: float | None = None  # added to the root of squares
-
-
-OPTIMIZERS = {
-    "sgd": Optimizer(momentum=0.0),
-    "nesterov": Optimizer(momentum=0.9),
-    "adagrad": Optimizer(epsilon=1e-10),
-    "rmsprop": Optimizer(rho=0.99, epsilon=1e-8),
-    "adam": Optimizer(momentum=0.9, rho=0.999, epsilon=1e-8),
+# Parameters of each, with their defaults.
+OPTIMIZERS: Mapping[str, Mapping[str, float]] = {
+    "sgd": {"momentum": 0.0},
+    "nesterov": {"momentum": 0.9},
+    "adagrad": {"epsilon": 1e-10},
+    "rmsprop": {"rho": 0.99, "epsilon": 1e-8},
+    "adam": {"momentum": 0.9, "rho": 0.999, "epsilon": 1e-8},
 }
-FIELDS = tuple(field.name for field in fields(Optimizer))
+# Of adam the decay of the first moment; the decay of squares; what is added to the root of squares.
+FIELDS = ("momentum", "rho", "epsilon")
 LEAST = 1e-15  # least epsilon: some frameworks add its square below the root
 
 
 def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the optimizer and its parameters of a network file, defaults filled in. Raises ValueError."""
     name = data.get("optimizer", "sgd")
-    usual = asdict(_find(name))
-    return {"optimizer": name} | {x: float(data.get(x, usual[x] or 0.0)) for x in FIELDS}
+    usual = _find(name)
+    return {"optimizer": name} | {x: float(data.get(x, usual.get(x, 0.0))) for x in FIELDS}
 
 
 def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
     """Raise ValueError for a parameter that the optimizer lacks or that is out of range."""
     usual = _find(name)
-    for (field, default), value in zip(asdict(usual).items(), (momentum, rho, epsilon), strict=True):
-        if default is None and value:
+    for field, value in zip(FIELDS, (momentum, rho, epsilon), strict=True):
+        if field not in usual and value:
             raise ValueError(f"{name} has no {field}")
     if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
         raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")
-    if usual.rho is not None and not 0 < rho < 1:
+    if "rho" in usual and not 0 < rho < 1:
         raise ValueError(f"rho {rho:g}: between 0 and 1")
-    if usual.epsilon is not None and not LEAST <= epsilon < 1:
+    if "epsilon" in usual and not LEAST <= epsilon < 1:
         raise ValueError(f"epsilon {epsilon:g}: {LEAST:g} or more, below 1")
 
 
@@ -63,7 +54,7 @@ def flops(name: str, momentum: float) -> int:
     return RULES[rule(name, momentum)].flops
 
 
-def _find(name: str) -> Optimizer:
+def _find(name: str) -> Mapping[str, float]:
     if name not in OPTIMIZERS:
         raise ValueError(f"optimizer {name}: there are {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[name]

@@ -19,7 +19,6 @@ from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
 from macro.predicting.judged import Foreseen
 from macro.predicting.judged import together as with_all
-from macro.processes import confirmed
 from micro.worker.process import POOLS
 from reports.prediction import ADVICE, LEFT_OUT
 from reports.record import Expected, Note, Run
@@ -63,8 +62,6 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         timed = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(timed[: len(best)], timed[len(best) :])
-    if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
-        _confirm(step, winner, seconds, say)
     text = _shell(step, winner)
     order = [x.words for x in sorted(timed[: len(best)], key=_seconds) if saves(x) and fits(step, x, winner)]
     data = {
@@ -98,20 +95,6 @@ def _candidates(step: Step) -> Sequence[Named]:
         for value in change.tries(step)
     ]
     return [named for named in every if named.refused(step) is None]
-
-
-def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[[str], None]) -> None:
-    """Keep the winner for division `tuned`, whose threads and batch are asked for; else forget it.
-    A shorter advice, which resolves less, leaves what a longer one confirmed."""
-    if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
-        say(f"--division tuned stays what a longer advice confirmed; --budget {longer:.0f}s replaces it")
-        return
-    network, threads = step.plan.network, step.setting.threads
-    setting = replace(winner.changed.setting, threads=threads) if winner else step.setting
-    if winner and (setting, winner.changed.framework) != (step.setting, step.framework):
-        confirmed.keep(network, step.framework, winner.changed.framework, setting, seconds)
-    else:
-        confirmed.forget(network, step.framework)
 
 
 def edits(before: Before) -> dict[str, tuple[str, float]]:

@@ -26,7 +26,6 @@ from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
 from macro.predicting.judged import Foreseen
-from macro.processes import job
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
@@ -51,8 +50,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
     """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
-        files = job.write_arrays(plan.network, plan.batch, arrays)
-        look = watch.start(plan, side, files, arrays, stack, say)
+        look = watch.start(plan, side, arrays, stack, say)
         look.costs, process, settled = False, Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
             progress = units.counted(turn.number, "round")
@@ -62,7 +60,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
         _add(process, look)
         about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
-        side.logged = library_log.logged(plan, side.entry, files, arrays, say)
+        side.logged = library_log.logged(plan, side.entry, arrays, say)
     attribution = _attributed(step, process)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
@@ -89,8 +87,7 @@ def after(
     Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
     its process. Raises SuiteError."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
-    files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
-    process = watch.begun(step.plan, side, files, Path(folder), stack, say)
+    process = watch.begun(step.plan, side, arrays or Path(folder), stack, say)
     faults, functions = (math.nan, math.nan), dict[str, int]()
     if looks:
         look = watch.NetworkObserver(step.plan, side.entry, process)

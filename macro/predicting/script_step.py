@@ -34,7 +34,7 @@ from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
 from macro.timing.entry import TWIN, Entry
-from macro.watching import ends, reply, rounds
+from macro.watching import ends, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import children
 from macro.watching.program import ScriptObserver, watch
@@ -121,15 +121,15 @@ class Plain(ScriptObserver):
     def round(self, number: int, order: random.Random) -> None:
         self.seen = Watched(rounds=[number] * self.count)
         try:
-            self.last = self._undisturbed(self.count)
-            self.level("P0", self._taken(self.last))
+            self.last = self.undisturbed(self.count)
+            self.level("P0", self.plain(self.last))
             self.unread.append(self.seen)
         except Ended as end:
             self.gone = ends.late(end)
 
-    def block(self) -> dict[str, float]:
+    def timed(self) -> dict[str, float]:
         """Return the last round as an entry has it."""
-        return {"wall": reply.seconds(self.last, False), "cpu": reply.seconds(self.last, True), "blocked": 0.0}
+        return {"wall": self.last.seconds(False), "cpu": self.last.seconds(True), "blocked": 0.0}
 
 
 def started(
@@ -209,7 +209,7 @@ def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hop
             _progress(step, turn, say)
             for entry, look in looks:
                 if look in going and look.gone is None:
-                    entry.blocks.append((0, turn.number, look.block()))
+                    entry.blocks.append((0, turn.number, look.timed()))
             if hopeless is not None:
                 network_step.drop((unchanged, twin), changed, hopeless)
             going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]

@@ -27,8 +27,7 @@ class Start:
 
 
 def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None]:
-    """Yield each process in order, or its error; it is closed when the next one is requested.
-    Several are at work at once, each on cores of its own, where there are cores and memory."""
+    """Yield each process in order, or its error, several at work at once; the next request closes it."""
     every = sorted(os.sched_getaffinity(0))
     free = places(max((start.threads for start in starts), default=1))
     running = deque[tuple[Start, Process | SuiteError]]()

@@ -225,14 +225,13 @@ def keep(environment: Environment, record: dict[str, Any]) -> None:
 
 
 def remove(environment: Environment) -> None:
-    """Delete an environment. Raises UsageError where there is none.
-    The folder is renamed first: what is left of an interrupted removal is no environment."""
+    """Delete an environment. Raises UsageError where there is none."""
     if not environment.folder.exists():
         raise UsageError(f"{environment.name}: there is no such environment in {home()}")
     with _locked(environment.name):
         gone = home() / f".{environment.name}.partial"
         shutil.rmtree(gone, ignore_errors=True)
-        environment.folder.rename(gone)
+        environment.folder.rename(gone)  # first: what an interrupted removal leaves is no environment
         shutil.rmtree(gone)
 
 
@@ -247,8 +246,7 @@ def candidates(version: str) -> list[Path]:
 
 
 def interpreter(version: str) -> Path:
-    """Return an interpreter that was tried and can make environments. Raises UsageError, Unavailable.
-    A name on the PATH may lead nowhere, a Python may lack venv."""
+    """Return an interpreter that was tried and can make environments. Raises UsageError, Unavailable."""
     variable = f"PYTHON{version.replace('.', '_')}"
     if asked := os.environ.get(variable):
         if why := refused(Path(asked), version):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import memory
@@ -36,10 +37,11 @@ def files(batch: int, folder: Path) -> dict[str, str]:
 
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
-    """Write weights and data, the same for every framework; return their files by name.
-    Normal weights scaled by the square root of the number of terms that they sum, small biases, standard normal inputs,
-    uniform labels, masks of dropout layers; running statistics at their start. Existing files stay. Raises Unavailable
-    where there is no room."""
+    """Write weights and data, the same for every framework, unless they are there; return the files by name.
+
+    Normal weights scaled by the root of the number of terms that they sum, small biases, standard normal inputs,
+    uniform labels, masks of dropout layers. Raises Unavailable where there is no room.
+    """
     written = files(batch, folder)
     if not Path(written["data"]).exists():
         takes = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
@@ -83,8 +85,7 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
-    """Write the same batch, and weights off by random numbers, into a folder inside this one.
-    Each weight is off by about `share` of itself. Raises Unavailable where there is no room."""
+    """Write the same batch, and weights off by about `share` each, into a folder inside. Raises Unavailable."""
     import numpy as np
 
     given, target = write_arrays(network, batch, folder), folder / f"moved-{seed}"
@@ -106,15 +107,9 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
 
 
 def write(
-    framework: Framework,
-    network: Network,
-    batch: int,
-    setting: Setting,
-    arrays: dict[str, str],
-    folder: Path,
-    masks: bool = False,
+    framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, masks: bool = False
 ) -> Path:
-    """Write the job's file. `masks`: layers that drop at random are given their masks."""
+    """Write the job's file, and missing arrays; `masks`: dropout layers are given theirs. Raises Unavailable."""
     job = {
         "framework": framework.name,
         "network": network.plan(),
@@ -125,14 +120,9 @@ def write(
         "device": setting.device,
         "masks": masks,
         "knobs": {**framework.knobs, **setting.knobs},
-        **arrays,
+        **write_arrays(network, batch, folder),
     }
-    name = (
-        "-".join((framework.name, str(setting.threads), setting.heap, setting.preload, setting.device))
-        .replace(":", "-")
-        .replace("/", "-")
-    )
-    number = len(list(folder.glob(f"{name}-*.json")))
-    path = folder / f"{name}-{number}.json"
-    path.write_text(json.dumps(job), "utf-8")
-    return path
+    prefix = framework.name.replace(":", "-").replace("/", "-")
+    with NamedTemporaryFile("w", prefix=f"{prefix}-", suffix=".json", dir=folder, delete=False) as file:
+        json.dump(job, file)
+    return Path(file.name)

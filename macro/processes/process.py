@@ -23,8 +23,7 @@ START = 180.0  # seconds for a framework to import, build and compile; ten times
 
 
 class Process(JsonChild):
-    """A framework's live process; `expect` returns its next message, `messages` has all.
-    Raises Unavailable."""
+    """A framework's live process, which reports in messages. Raises Unavailable."""
 
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework, setting.device)
@@ -59,9 +58,7 @@ class Process(JsonChild):
         return self.expect(kind, patience)
 
     def expect(self, kind: str, patience: float | None = None) -> dict[str, Any]:
-        """Return the next message, which must be of this kind.
-        Raises Unavailable for what cannot run here, LaunchError for what failed, died, hung or spoke out of turn; the
-        process is then gone."""
+        """Return the next message, of this kind. Raises Unavailable, LaunchError; the process is then gone."""
         message = self.receive(self._start if patience is None else patience, kind)
         self.messages.append(message)
         if message.get("kind") == kind:
@@ -74,8 +71,7 @@ class Process(JsonChild):
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
 
     def _death(self) -> Died:
-        """Add the last line that the process printed, since its log does not stay.
-        Such a line may be of a check that failed in C++."""
+        """Add the last line that the process printed, such as a check that failed in C++: its log does not stay."""
         died, (path, before) = super()._death(), self._log
         with suppress(OSError), path.open("rb") as stream:
             stream.seek(max(before, path.stat().st_size - SHOWN))

@@ -39,17 +39,8 @@ def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
     with tempfile.TemporaryDirectory(prefix="kernelgap-stub-") as folder:
         source = Path(folder) / "stub.c"
         source.write_text("".join(lines), "utf-8")
-        words: list[str | Path] = [
-            "gcc",
-            "-shared",
-            "-fPIC",
-            "-w",
-            f"-Wl,-soname,{library}",
-            "-o",
-            place / library,
-            source,
-        ]
-        _run(words, f"the stub of {library}")
+        options = ["-shared", "-fPIC", "-w", f"-Wl,-soname,{library}"]
+        _run(["gcc", *options, "-o", place / library, source], f"the stub of {library}")
     return len(wanted)
 
 

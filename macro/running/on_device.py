@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import SuiteError
-from macro.processes import job as job_files
 from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from reports import units
 
@@ -38,7 +37,7 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
     from micro.command.outputs import for_people
 
     sides = list[dict[str, Any]]()
-    planned, devices = [contest_name(plan, entries[0].division)], ["cpu", entries[0].setting.device]
+    planned, devices = [contest_name(plan)], ["cpu", entries[0].setting.device]
     code = session.kept("explain", outputs, planned, partial(_measure, plan, entries, sides, say), devices)
     print("\n".join(_text(sides)), file=for_people(outputs))
     return code or int(not all(side["timed"] for side in sides))
@@ -47,13 +46,12 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
 def _measure(
     plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
-    """Time the steps, then trace them; `sides` receives the data of a note for each.
-    A file that is resumed may hold the notes already."""
+    """Time the steps, then trace them; `sides` receives the data of a note for each, which the file may have."""
     from macro.running import session
     from macro.timing.results import name
     from reports.record import Note
 
-    session.contest(plan, entries, entries[0].division, MARGIN, file, say)
+    session.contest(plan, entries, MARGIN, file, say)
     results = {result.name: result for result in file.run.results}
     notes = {
         note.data["result"]: note.data for note in file.run.notes if note.topic == TOPIC and not note.data["reason"]
@@ -79,22 +77,13 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
-            path = kept or folder / "trace.json.gz"
-            if reason := _profile(plan, entry, path.resolve(), folder, stack):
-                return {"reason": reason}
-            return {"devices": _accounts(path)}
+            path = (kept or folder / "trace.json.gz").resolve()
+            process = begin(plan, entry, entry.setting, folder, stack)
+            process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
+            reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
+            return {"reason": reply["reason"]} if reply["reason"] else {"devices": _accounts(path)}
     except SuiteError as error:
         return {"reason": str(error)}
-
-
-def _profile(plan: Plan, entry: Entry, path: Path, folder: Path, stack: ExitStack) -> str | None:
-    """Write a trace; return the reason why there is none, or None. Raises SuiteError."""
-    files = job_files.write_arrays(plan.network, plan.batch, folder)
-    process = begin(plan, entry, entry.setting, files, folder, stack)
-    process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=WARM)
-    reply = process.ask(HANGS * 5, "profiled", do="profile", phase=plan.phase, count=STEPS, path=str(path))
-    reason: str | None = reply["reason"]
-    return reason
 
 
 def _accounts(path: Path) -> list[dict[str, Any]]:
@@ -139,8 +128,7 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parts(device: Mapping[str, Any]) -> dict[str, float]:
-    """Return seconds of a step by kind of work, and in which no kernel ran.
-    Kernels that run at once count each."""
+    """Return seconds of a step by kind of work, kernels that run at once each, and those without a kernel."""
     seconds = defaultdict[str, float](float)
     for kernel in device["each"]:
         seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """True if the first word that is no option, nor an option's value, names a script or a recording."""
+    """Return whether the first word that is no option, nor its value, names a script or a recording."""
     words = iter(argv)
     flags = {
         name

@@ -44,8 +44,7 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open what the command writes, measure, report; return the exit code. `name`: of the command.
-    The code is 1 where a framework failed or does other work, and a stopped run's is that of its signal."""
+    """Open outputs, measure, report; return 0, 1 for failed or other work, or the code of a signal."""
     from micro.command.outputs import say
 
     with opened(outputs, planned, devices) as (file, streams):
@@ -76,17 +75,15 @@ def _interrupted(file: RunFile) -> str:
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 
-def contest(
-    plan: Plan, entries: Sequence[Entry], division: str, margin: float, file: RunFile, say: Callable[[str], None]
-) -> None:
+def contest(plan: Plan, entries: Sequence[Entry], margin: float, file: RunFile, say: Callable[[str], None]) -> None:
     """Prove, take turns and write the contest; one that is in the file already is left, or resumed."""
     from macro.equality import gate
     from macro.timing import results, resume, turns
     from reports import next_run
 
-    if done(plan, entries, division, file):
+    if done(plan, entries, file):
         return
-    about = results.contest_name(plan, division)
+    about = results.contest_name(plan)
     named = {results.name(plan, entry): entry for entry in entries}
     taken = resume.rounds(file.run, about)
     began, before = time.monotonic(), resume.spent(taken)
@@ -97,16 +94,15 @@ def contest(
         keep = partial(resume.keep, file, about, named)
         seconds["measuring"] = before + turns.take(resume.left(plan, taken), entries, folder, say, keep)
     seconds["wall"] = before + time.monotonic() - began
-    record = results.contest(plan, entries, division, margin, seconds)
+    record = results.contest(plan, entries, margin, seconds)
     file.append(next_run.foreseen(record, next_run.spreads(file.run.environment)))
 
 
-def done(plan: Plan, entries: Sequence[Entry], division: str, file: RunFile) -> bool:
-    """Return whether the file holds the complete contest.
-    Raises UsageError where it holds one of other frameworks."""
+def done(plan: Plan, entries: Sequence[Entry], file: RunFile) -> bool:
+    """Return whether the file holds the complete contest. Raises UsageError for one of other frameworks."""
     from macro.timing import results, resume
 
-    contest, names = results.contest_name(plan, division), [results.name(plan, entry) for entry in entries]
+    contest, names = results.contest_name(plan), [results.name(plan, entry) for entry in entries]
     taken = resume.rounds(file.run, contest)
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
     if any(held != names for held in [*finished, *(list(round_.entries) for round_ in taken)]):

@@ -93,8 +93,7 @@ def _row(
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """Return a framework's cells.
-    `reasons` gets why cells are empty, `thirds` who is between indirect ratios."""
+    """Return a framework's cells; `reasons` gets why some are empty, `thirds` who is between indirect ratios."""
     cells = [variant]
     for count in threads:
         cells += _step(variant, count, by_cell, results, reasons, thirds)

@@ -32,8 +32,7 @@ BUSY = 0.1  # cores
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """Return sentences on the step, each framework's time and ratio to the floor, and who is below it.
-    The floor is the suite's own kernels."""
+    """Return sentences on the step, each framework's time and ratio to the floor, and who is below it."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -84,8 +83,7 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float, bool]:
-    """Return the ratio of a step's time to `least`'s, and whether it is below 1 for certain.
-    The ratio is of common rounds where there are enough."""
+    """Return the ratio of a step's time to `least`'s, of common rounds, and whether it is below 1 for certain."""
     assert result.seconds is not None and least.seconds is not None
     ratio, _ = ratios.over(result, least, timed)
     if ratio is None:
@@ -108,12 +106,9 @@ def apart(result: Result, least: Result) -> str:
 
 def _explained(plan: Plan, result: Result) -> str:
     """Return the command that explains a framework beside the suite's own kernels."""
-    division = str(result.problem["division"])
     return (
         f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {result.threads} --heap {result.heap}"
-        + f" --division {division}"
-        * (division != "default")
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ class Entry:
 
     framework: Framework
     setting: Setting
-    division: str = "default"
     identity: dict[str, Any] = field(default_factory=dict)
     built: dict[str, Any] = field(default_factory=dict)
     setup: list[float] = field(default_factory=list)
@@ -47,19 +46,6 @@ class Entry:
     peak: int = 0  # bytes that its process had in memory at most, after its first steps
     warm: float = 1.0  # seconds of the fastest of these
     proof: str | None = None  # what its equal work was proven against
-
-    def fresh(self) -> Entry:
-        """Return a copy without results."""
-        return Entry(
-            self.framework,
-            self.setting,
-            self.division,
-            status=self.status,
-            reason=self.reason,
-            change=self.change,
-            again=self.again,
-            batch=self.batch,
-        )
 
     def fail(self, error: SuiteError) -> None:
         """Keep the error; no process is left. A kernel's error is a failure, any other a reason to skip it."""
@@ -103,12 +89,9 @@ class Taken:
     ended: bool  # whether its generation ended with it
 
 
-def begin(plan: Plan, entry: Entry, setting: Setting, files: dict[str, str], folder: Path, stack: ExitStack) -> Process:
+def begin(plan: Plan, entry: Entry, setting: Setting, folder: Path, stack: ExitStack) -> Process:
     """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
-    if entry.batch is not None:
-        plan = replace(plan, batch=entry.batch)
-        files = job_files.write_arrays(plan.network, plan.batch, folder)
-    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    job = job_files.write(entry.framework, plan.network, entry.batch or plan.batch, setting, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     hello = process.expect("hello")
     if entry.framework.chooses and entry.identity and hello.get("flags") != entry.identity.get("flags"):

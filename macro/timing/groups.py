@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
 from kernels.devices.cpu import memory
 from kernels.errors import SuiteError
-from macro.processes.ahead import on, places
 from macro.timing.entry import ALIKE, HANGS, LONG, TWIN, WARM, Entry, Plan, begin
 from reports.units import counted
 
@@ -32,91 +28,25 @@ def fill(
     shared: Entry,
     wanted: Sequence[Entry],
     known: Sequence[Entry],
-    files: dict[str, str],
     folder: Path,
     stack: ExitStack,
     say: Callable[[str], None],
 ) -> tuple[list[Entry], list[Entry]]:
-    """Start processes in the order wanted; return those that run, and those left for another group.
-    The `shared` one is always started. An entry is left that may not fit beside those that run and the shared one, by
-    what each had in memory, or those that are `known`."""
+    """Start processes that fit in memory beside the `shared` one; return those that run, and those left.
+
+    An entry needs what its process had in memory, or those that are `known`.
+    """
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
-    starter = _Starter(plan, files, folder, stack, say, ahead=any(entry.change for entry in wanted))
     for entry in wanted:
-        if entry is not shared and not _fits(entry, [*alive, *starter.begun], shared, known, room):
+        if entry is not shared and not _fits(entry, alive, shared, known, room):
             left.append(entry)
-        else:
-            alive += starter.start(entry)
-            if not any(x.peak for x in known):  # by the first of them it is known what fits
-                alive += starter.last()
-    alive += starter.last()
+            continue
+        say(f"starting {entry.framework.name}")
+        if _begin(plan, entry, folder, stack) and _warm(plan, entry):
+            alive.append(entry)
     if left:
         say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
     return alive, left
-
-
-@dataclass
-class _Starter:
-    """A starter of processes, one after another.
-
-    Processes of more than one thread start on the cores that they have: libraries count them then.
-    """
-
-    plan: Plan
-    files: dict[str, str]
-    folder: Path
-    stack: ExitStack
-    say: Callable[[str], None]
-    ahead: bool  # one-thread processes start beside another's first steps; no start is then reported
-    begun: list[Entry] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._places = places(1)
-        self.ahead = self.ahead and len(self._places) > 1
-        self._pool, self._begins = ThreadPoolExecutor(1), list[Future[bool]]()
-        # A process dies with the thread that started it: that one ends behind all processes, and one that it is just
-        # starting is ended by the stack, too.
-        self.stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
-
-    def start(self, entry: Entry) -> list[Entry]:
-        """Start an entry; return those that are warm now: this one, or the one before it, or both."""
-        ahead = self._is_ahead(entry)
-        before = [] if ahead else self.last()
-        self.say(f"starting {entry.framework.name}")
-        self.begun.append(entry)
-        self._begins.append(self._pool.submit(self._begin, entry))
-        return [*before, *(self._warmed() if len(self.begun) > ahead else [])]
-
-    def last(self) -> list[Entry]:
-        """Return those that become warm at the end."""
-        return self._warmed() if self.begun else []
-
-    def _is_ahead(self, entry: Entry) -> bool:
-        return self.ahead and entry.setting.threads == 1
-
-    def _begin(self, entry: Entry) -> bool:
-        with on(self._places[-2]) if self._is_ahead(entry) else nullcontext():
-            return _begin(self.plan, entry, self.files, self.folder, self.stack)
-
-    def _warmed(self) -> list[Entry]:
-        entry, begins = self.begun.pop(0), self._begins.pop(0)
-        if not begins.result():
-            return []
-        if self.ahead:
-            entry.setup.clear()
-        if self._is_ahead(entry):
-            _to_its_core(entry)
-        return [entry] if _warm(self.plan, entry) else []
-
-
-def _to_its_core(entry: Entry) -> None:
-    """Move a process to the last core, where it runs if nothing starts ahead."""
-    assert entry.process is not None
-    core = max(os.sched_getaffinity(0))
-    for thread in Path(f"/proc/{entry.process.pid}/task").iterdir():
-        with suppress(OSError):  # it has ended
-            os.sched_setaffinity(int(thread.name), [core])
-    entry.identity = {**entry.identity, "affinity": [core]}
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
@@ -127,16 +57,17 @@ def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[E
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
-    """Estimate the bytes of an entry's process.
-    They are those that it had, or the same framework on other threads, or the most that any had."""
+    """Estimate the bytes of a process: what it had, or the same framework on other threads, or the most of any."""
     alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
     return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 
 
 def alike(entries: Sequence[Entry], counted: float) -> None:
-    """Decide whether the first step of a turn counts, alike for steps about as long, which are compared.
-    It counts for long steps, longer by ALIKE than the longest for which it does not. Changed steps are all compared
-    with the unchanged one, and timed as that is: if it takes so many seconds, the first counts."""
+    """Decide whether the first step of a turn counts, alike for steps that are compared.
+
+    It counts for steps of LONG or more that last ALIKE times the longest of the others, and for all changed steps if
+    the unchanged one takes `counted` seconds.
+    """
     if any(entry.change for entry in entries):
         unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
         for entry in entries:
@@ -148,11 +79,11 @@ def alike(entries: Sequence[Entry], counted: float) -> None:
         short = short if entry.long else entry.warm
 
 
-def _begin(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, stack: ExitStack) -> bool:
+def _begin(plan: Plan, entry: Entry, folder: Path, stack: ExitStack) -> bool:
     """Start an entry's process; return whether that worked."""
     began = time.monotonic()
     try:
-        entry.process = begin(plan, entry, entry.setting, files, folder, stack)
+        entry.process = begin(plan, entry, entry.setting, folder, stack)
     except SuiteError as error:
         entry.fail(error)
         return False

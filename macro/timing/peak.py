@@ -1,4 +1,4 @@
-"""This machine's multiply-adds a second, in the fastest instructions it has: the ceiling of a step."""
+"""Multiply-adds a second of this machine, in the fastest instructions it has: the ceiling of a step."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ STEPS = 1 << 17  # of the burst that tells how many a longer one has: 0.3 ms
 
 
 class Peak:
-    """The FMA kernel, on `threads` threads, or on one where there are no cores for them.
-    It is measured in every round, in bursts as long as a product of the step: for less than that a core may run at a
-    clock that it cannot keep."""
+    """The FMA kernel on `threads` threads, or on one without cores for them, measured in every round."""
 
     def __init__(self, threads: int = 1) -> None:
         isa = fastest(instruction_sets())
@@ -32,9 +30,7 @@ class Peak:
         self._clock = time.thread_time if self.threads == 1 else time.perf_counter
 
     def look(self, product: float) -> float | None:
-        """Return the seconds that UNIT takes one thread now, while all work; None where there is no kernel.
-        Bursts take about `product` seconds. For one thread it is the median of processor time. For several it is the
-        fastest by the wall, in short bursts: what stops one thread stops all, and no clock shows that."""
+        """Return the seconds that UNIT takes one thread now, in bursts of about `product` seconds, or None."""
         if self._call is None:
             return None
         self._call()

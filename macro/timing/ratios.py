@@ -23,8 +23,7 @@ class Compared:
 
 
 def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
-    """Compare two entries, through a third where they met in fewer generations than each met that.
-    What differs from generation to generation is seen in all of them."""
+    """Compare two entries, through a third where they met in fewer generations than each met that."""
     direct = _logs(times[contender], times[baseline])
     between = [i for i in range(len(times)) if i not in (contender, baseline)]
     pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
@@ -36,8 +35,7 @@ def compare(times: Sequence[Times], contender: int, baseline: int, margin: float
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:
-    """Return the ratio of a step's time to another's, and ` through pytorch`, where it is.
-    The ratio is None with too few rounds. `timed`: both, and those of their contest that may lie between."""
+    """Return the ratio of a step's time to another's, None for too few rounds, and ` through pytorch`, if so."""
     order = [x for x in timed if x.contest == result.contest]
     compared = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
     return compared.judged.shown, "" if compared.through is None else f" through {order[compared.through].variant}"
@@ -48,8 +46,7 @@ def _by_round(result: Result) -> Times:
 
 
 def _logs(contender: Times, baseline: Times) -> list[Any]:
-    """Return logarithms of the ratio of each round, by generation.
-    A generation that a kill cut too short is left out."""
+    """Return logarithms of the ratio of each round, by generation, without generations cut short by a kill."""
     import numpy as np
 
     rows: dict[int, list[float]] = {}

@@ -16,26 +16,24 @@ from macro.timing.entry import TWIN, Entry, Plan
 from macro.timing.peak import UNIT
 from reports import next_run, record, stats
 
+DIVISION = "default"  # as installed, in records; run files of before may have another
 FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
 PROCESSES = 5  # from so many on an interval holds across processes
 BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
+THROUGH = "through {}: both were not in memory at once; the quotient of two ratios to it, with both errors"
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
-def contest_name(plan: Plan, division: str) -> str:
-    """Return the name of the contest of one division, which has no framework in it."""
-    return f"{_problem(plan)}/division:{division}"
+def contest_name(plan: Plan) -> str:
+    """Return the name of the contest of frameworks as they are installed, which has no framework in it."""
+    return f"{_problem(plan)}/division:{DIVISION}"
 
 
-def contest(
-    plan: Plan, entries: Sequence[Entry], division: str, margin: float, seconds: Mapping[str, float]
-) -> record.Contest:
-    """Return the contest of one division: what is as installed is never compared with what was tuned.
-    `seconds`: of each phase of it but the starts of its processes, which the entries have."""
-    name = contest_name(plan, division)
-    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {division}?"
-    return _contest(plan, entries, (name, question, "framework"), margin, seconds)
+def contest(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
+    """Return the contest of frameworks; `seconds`: of each phase but the starts, which the entries have."""
+    question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {DIVISION}?"
+    return _contest(plan, entries, (contest_name(plan), question, "framework"), margin, seconds)
 
 
 def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
@@ -69,9 +67,7 @@ def _contest(
 
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield the pairs of entries that are compared, and what they differ in.
-    Frameworks with the first one of as many threads on the same device that has steps there; that one with itself on
-    the threads of the first; each with itself on the first device."""
+    """Yield the pairs of entries that are compared, and what they differ in."""
     for i, entry in enumerate(entries[1:], 1):
         place = entry.setting.device
         alike = [j for j, x in enumerate(entries) if _where(x) == _where(entry)]
@@ -118,9 +114,7 @@ def _escaped(word: str) -> str:
 
 
 def clock(entry: Entry) -> str:
-    """Return the clock of an entry: processor time, with waits (`times`), for one thread.
-    It is the wall for several, and where the system does not separate waits from losses. A GPU has its own, where a
-    framework reads it."""
+    """Return the clock of an entry: a GPU's own; for one thread the processor's and waits; else the wall."""
     if entry.setting.device != "cpu":
         return "event" if all("device" in block for _, _, block in entry.blocks) else "wall"
     return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
@@ -132,8 +126,7 @@ def _queues(entry: Entry) -> bool:
 
 
 def times(entry: Entry, by: str = "") -> list[float]:
-    """Return seconds of a step in each block, by its own clock or another.
-    Waits of one thread of its own accord count beside its processor time."""
+    """Return seconds of a step in each block, by its own clock or another; waits of one thread count."""
     named = {"wall": "wall", "event": "device"}.get(by or clock(entry))
     if named:
         return [block[named] for _, _, block in entry.blocks]
@@ -141,12 +134,14 @@ def times(entry: Entry, by: str = "") -> list[float]:
 
 
 def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
+    import numpy as np
+
     blank = _untimed(plan, entry, contest)
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
         return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
     taken, blocks = times(entry), [block for _, _, block in entry.blocks]
-    middle, low, high = stats.order_interval(_array(taken))
+    middle, low, high = stats.order_interval(np.array(taken))
     flops = plan.network.flops(entry.batch or plan.batch, plan.phase)
     percent, step = _percent(entry, flops), _seen(entry)
     contended = entry.setting.threads > 1 and step["foreign_cores"] > FOREIGN
@@ -185,7 +180,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
         "network": plan.network.name,
         "batch": entry.batch or plan.batch,
         "phase": plan.phase,
-        "division": entry.division,
+        "division": DIVISION,
     }
     who = entry.identity
     return record.Result(
@@ -222,15 +217,14 @@ def _seen(entry: Entry) -> dict[str, float]:
 def repeat(plan: Plan, entry: Entry) -> str:
     """Return the command that times the steps of one framework again."""
     s = entry.setting
-    division = f" --division {entry.division}" if entry.division != "default" else ""
     if entry.again:
         return entry.again
-    division += f" --device {s.device}" if s.device != "cpu" else ""
+    more = f" --device {s.device}" if s.device != "cpu" else ""
     variables = s.knobs.get("variables", {})
-    division += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
+    more += "".join(f" --set {shlex.quote(f'{name}={value}')}" for name, value in variables.items())
     return (
         f"python -m macro run {plan.named} --frameworks {shlex.quote(entry.framework.name)} --batch {plan.batch} "
-        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{division}"
+        f"--phase {plan.phase} --threads {s.threads} --heap {s.heap}{more}"
     )
 
 
@@ -249,8 +243,7 @@ def _peak(entry: Entry) -> str:
 
 
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Return the median percentage of the FMA peak, each round by its own; None where a peak is unknown.
-    Each of the threads has its part of the peak."""
+    """Return the median percentage of the threads' FMA peaks, each round by its own; None where one is unknown."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None
@@ -299,29 +292,17 @@ def _comparison(
         device = "GPU" if "event" in clocks else "processor"
         judged = replace(judged, notes=(*judged.notes, BY_WALL.format(device)))
     comparison = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-    notes = judged.notes if compared.through is None else (*judged.notes, _through(entries[compared.through]))
+    notes = judged.notes
+    if compared.through is not None:
+        notes = (*notes, THROUGH.format(entries[compared.through].framework.name))
     return replace(comparison, verdict=judged.verdict, reason=judged.reason, notes=notes)
 
 
-def _through(entry: Entry) -> str:
-    return (
-        f"through {entry.framework.name}: both were not in memory at once; the quotient of two ratios to it, with both "
-        "errors"
-    )
-
-
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Return times by generation and round, by the entry's own clock or another.
-    There are none by a GPU's clock where the entry has not read it, nor by the processor's of a GPU's step."""
+    """Return times by generation and round, by the entry's own clock or another; none by a clock that it lacks."""
     if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}
-
-
-def _array(values: Sequence[float]) -> Any:
-    import numpy as np
-
-    return np.array(values)
 
 
 def _finite(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""A run's rounds in its file as they end, a note each, and how a resumed run takes them up.
+"""A run's rounds in its file as they end, a note each, and how a resumed run continues from them.
 
 A killed run's processes are gone, so what is left is measured in generations of its own: a killed generation
 of enough rounds counts beside those that ended, the rounds of a shorter one are kept and compared with nothing.
@@ -36,21 +36,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Round:
-    """The data of a note."""
+class Round(Taken):
+    """The data of a note: a round that has ended, and the entries after it, by the names of their results."""
 
     contest: str
-    generation: int
-    number: int
-    seconds: float  # of its generation so far
-    ended: bool  # with it, its generation
     entries: dict[str, Row]
 
 
 def keep(file: RunFile, contest: str, entries: Mapping[str, Entry], taken: Taken) -> None:
     """Append a round to the run file; it is on disk on return. `entries` by the names of their results."""
     rows = {name: _row(entry, taken) for name, entry in entries.items()}
-    file.append(Note(TOPIC, asdict(Round(contest, taken.generation, taken.number, taken.seconds, taken.ended, rows))))
+    file.append(Note(TOPIC, asdict(Round(**vars(taken), contest=contest, entries=rows))))
 
 
 def _row(entry: Entry, taken: Taken) -> Row:
@@ -60,8 +56,7 @@ def _row(entry: Entry, taken: Taken) -> Row:
 
 
 def rounds(run: Run, contest: str) -> list[Round]:
-    """Return the rounds of a contest in a run, in the order taken.
-    Raises UsageError for those of another protocol."""
+    """Return the rounds of a contest in a run, in order. Raises UsageError for those of another protocol."""
     import msgspec
 
     data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
@@ -89,14 +84,13 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
                 entry.status, entry.reason = row.status, row.reason
 
 
-def spent(taken: Sequence[Round | Taken], fewest: int = FEWEST) -> float:
-    """Return the seconds of the generations that count.
-    Those have `fewest` rounds at least, or FEWEST where that is fewer, or have ended."""
+def spent(taken: Sequence[Taken], fewest: int = FEWEST) -> float:
+    """Return the seconds of the generations that have ended, or have `fewest` rounds or FEWEST, the smaller number."""
     least = min(fewest, FEWEST)
     return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= least)
 
 
-def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
+def left(plan: Plan, taken: Sequence[Taken]) -> Plan:
     """Return the plan of what is still to do, in generations that come after those taken."""
     last = _generations(taken)
     ended = sum(x.ended for x in last)
@@ -105,6 +99,6 @@ def left(plan: Plan, taken: Sequence[Round | Taken]) -> Plan:
     return replace(plan, seconds=seconds, generations=max(0, plan.generations - ended), first=first, ended=ended)
 
 
-def _generations(taken: Sequence[Round | Taken]) -> list[Round | Taken]:
+def _generations(taken: Sequence[Taken]) -> list[Taken]:
     """Return the last round of each generation."""
     return list({x.generation: x for x in taken}.values())

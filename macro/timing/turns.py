@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,31 +26,26 @@ def take(
     entries: Sequence[Entry],
     folder: Path,
     say: Callable[[str], None],
-    keep: Callable[[Taken], None] | None = None,
+    keep: Callable[[Taken], None] = lambda taken: None,
 ) -> float:
-    """Fill the entries; return the seconds of the rounds. An entry that fails is out, the others go on.
-    `keep` is called when a round has ended."""
-    files = job_files.write_arrays(plan.network, plan.batch, folder)
+    """Fill the entries, without those that fail; return the seconds of the rounds. `keep` gets each round."""
+    job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
-    place = _Place(files, folder, {x: Peak(x) for x in counts}, say, keep)
+    peaks = {x: Peak(x) for x in counts}
     numbers = range(plan.first, plan.first + plan.generations)
-    return sum(_generation(plan, entries, generation, place) for generation in numbers)
+    return sum(_generation(plan, entries, number, folder, peaks, say, keep) for number in numbers)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Files, peaks by number of threads, and callbacks of a run."""
-
-    files: dict[str, str]
-    folder: Path
-    peaks: Mapping[int, Peak]
-    say: Callable[[str], None]
-    keep: Callable[[Taken], None] | None
-
-
-def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _Place) -> float:
-    """Run the groups of processes of a generation; return the seconds of their rounds.
-    Each group has its part of the budget, and the rounds of the next go on counting."""
+def _generation(
+    plan: Plan,
+    entries: Sequence[Entry],
+    generation: int,
+    folder: Path,
+    peaks: Mapping[int, Peak],
+    say: Callable[[str], None],
+    keep: Callable[[Taken], None],
+) -> float:
+    """Run the groups of a generation, each in its part of the budget; return the seconds of rounds."""
     order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
     left = wanted = [entry for entry in entries if entry.status == "ok" and not entry.ended]
     shared = groups.reference(entries) if entries else None
@@ -59,29 +54,28 @@ def _generation(plan: Plan, entries: Sequence[Entry], generation: int, place: _P
         again = [shared] if shared.status == "ok" and shared not in left else []
         began, mixed = time.monotonic(), order.sample([*again, *left], len(again) + len(left))
         with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
-            tell = _prefixed(place.say, plan.place(generation))
-            alive, left = groups.fill(plan, shared, mixed, entries, place.files, place.folder, stack, tell)
+            alive, left = groups.fill(
+                plan, shared, mixed, entries, folder, stack, lambda text: say(f"{plan.place(generation)}: {text}")
+            )
             groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
             group_plan = replace(plan, seconds=share * plan.generations)  # as far as this group goes
             starting = time.monotonic() - began
-            for taken in _rounds(plan, past, share, order, alive, place.peaks):
+            for taken in _rounds(plan, past, share, order, alive, peaks):
                 past = replace(taken, ended=taken.ended and not left)
-                if place.keep:
-                    place.keep(past)
+                keep(past)
                 in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
                 for text in _progress(group_plan, in_group, starting):
-                    place.say(text)
-    if past.number >= 0 and not past.ended and place.keep:  # of its last group none could start
-        place.keep(replace(past, ended=True))
+                    say(text)
+    if past.number >= 0 and not past.ended:  # of its last group none could start
+        keep(replace(past, ended=True))
     return past.seconds
 
 
 def _rounds(
     plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> Iterator[Taken]:
-    """Yield rounds when they have ended, until their share of the budget is spent.
-    `past`: the one before them."""
+    """Yield rounds after the one that is `past`, until their share of the budget is spent."""
     began, number, seconds = time.monotonic(), 0, 0.0
     while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
         for entry, block in _round(plan, order, alive, peaks):
@@ -89,10 +83,6 @@ def _rounds(
         number, seconds = number + 1, time.monotonic() - began
         ended = not alive or (number >= plan.fewest and seconds >= share)
         yield Taken(past.generation, past.number + number, past.seconds + seconds, ended)
-
-
-def _prefixed(say: Callable[[str], None], before: str) -> Callable[[str], None]:
-    return lambda text: say(f"{before}: {text}")
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
@@ -108,8 +98,9 @@ def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
 
 def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
     """Yield a warning where the fewest rounds of a generation take longer than its share of the budget.
-    It has the time of all, and what makes it less. `first`: seconds of the first round; `starting`: of starting the
-    processes before it."""
+
+    `first`: seconds of the first round; `starting`: of starting the processes before it.
+    """
     share, fewest = plan.seconds / plan.generations, first * plan.fewest
     if fewest <= share:
         return
@@ -127,10 +118,11 @@ def _round(
     plan: Plan, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> list[tuple[Entry, dict[str, Any]]]:
     """Run a block of steps from each and measure each peak, in turns, in fresh random order.
-    The others wait on their pipes. The first step of a turn is discarded: while other processes ran, the hypervisor may
-    have reclaimed freed pages, and the caches are cold; a step of seconds pays that with a small part of itself, and
-    counts. An entry that fails is removed from `alive`."""
-    blocks, fma = [], dict[int, float | None]()
+
+    The first step of a turn is discarded, if steps are short: while other processes ran, the hypervisor may have
+    reclaimed freed pages, and the caches are cold. An entry that fails is removed from `alive`.
+    """
+    blocks, fma = list[tuple[Entry, dict[str, Any]]](), dict[int, float | None]()
     for threads, entry in order.sample(
         [*((entry.setting.threads, entry) for entry in alive), *((count, None) for count in peaks)],
         len(alive) + len(peaks),
@@ -150,20 +142,16 @@ def _round(
             alive.remove(entry)
             continue
         blocks.append((entry, _block(reply)))
-    return [(entry, {**block, **_ceiling(entry, peaks, fma)}) for entry, block in blocks]
+    for entry, block in blocks:  # this processor's peak is none of a GPU's
+        threads = entry.setting.threads
+        on_cpu = entry.setting.device == "cpu"
+        block |= {"fma": fma[threads], "fma_threads": peaks[threads].threads} if on_cpu else {"fma": None}
+    return blocks
 
 
 def _before(entry: Entry) -> int:
-    """Return the number of steps before those that count: one, or RAMP seconds of a GPU's.
-    Its clock falls while others have their turns."""
+    """Return the steps before those that count: one, or RAMP seconds of a GPU, whose clock falls in between."""
     return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).undivided else 1
-
-
-def _ceiling(entry: Entry, peaks: Mapping[int, Peak], fma: Mapping[int, float | None]) -> dict[str, Any]:
-    """Return this processor's peak, which is none of a GPU's."""
-    if entry.setting.device != "cpu":
-        return {"fma": None}
-    return {"fma": fma[entry.setting.threads], "fma_threads": peaks[entry.setting.threads].threads}
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
@@ -176,13 +164,10 @@ def _product(plan: Plan, alive: Sequence[Entry]) -> float:
 def _block(reply: dict[str, Any]) -> dict[str, Any]:
     """Return seconds of one step in this block, by each clock, and its counters."""
     count = len(reply["wall_ns"])
-    names = ("faults", "voluntary", "involuntary")
+    clocks = {name: sum(reply[f"{name}_ns"]) * 1e-9 / count for name in ("wall", "cpu", "blocked", "system")}
     return {
-        "wall": sum(reply["wall_ns"]) * 1e-9 / count,
-        "cpu": sum(reply["cpu_ns"]) * 1e-9 / count,
-        "blocked": sum(reply["blocked_ns"]) * 1e-9 / count,
-        "system": sum(reply["system_ns"]) * 1e-9 / count,
-        **{name: sum(reply[name]) / count for name in names},
+        **clocks,
+        **{name: sum(reply[name]) / count for name in ("faults", "voluntary", "involuntary")},
         "foreign": reply["foreign"],
         "canary": reply["canary"],
         "peak": reply["peak_bytes"],

@@ -52,8 +52,7 @@ class Trace:
 
 
 def read(path: Path, step: str = "") -> Trace:
-    """Read a trace. `step`: the annotation around a step; without it, the profiler's own.
-    Raises UsageError for a file that is no trace, has no GPU in it, or no such annotation."""
+    """Read a trace; `step`: the annotation around a step, without it the profiler's own. Raises UsageError."""
     trace = _loaded(path)
     try:
         return _trace(trace, path, step)
@@ -119,8 +118,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
-    """Convert an event.
-    A call that copies or clears may wait in itself until that is done: its beginning counts, of others the end."""
+    """Convert an event; a copy begins with the call that launches it, which may wait until it is done."""
     args, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
     call = calls.get(args.get("correlation"))
     return Work(

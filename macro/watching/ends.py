@@ -22,8 +22,7 @@ MARK = (
 
 
 class Ended(Exception):
-    """The script has ended by itself, or failed. `how`: words of the runner; `reason`: why, where it failed; `steps`
-    that were seen before any was watched."""
+    """End of the script: the runner's word, the reason of a failure, steps seen before any was watched."""
 
     def __init__(self, how: str, reason: str, steps: int = 0) -> None:
         super().__init__(reason)

@@ -44,7 +44,7 @@ class Logged:
     convolutions: dict[Conv, str] = field(default_factory=dict)
 
 
-def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: Callable[[str], None]) -> Logged:
+def logged(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> Logged:
     """Run a step with the libraries' logs on; return nothing where no library has one, or it fails."""
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
@@ -52,7 +52,7 @@ def logged(plan: Plan, entry: Entry, files: dict[str, str], folder: Path, say: C
     say(f"asking the libraries of {entry.framework.name} what they multiply")
     knobs = entry.setting.knobs
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
-    job = job_files.write(entry.framework, plan.network, plan.batch, setting, files, folder)
+    job = job_files.write(entry.framework, plan.network, plan.batch, setting, folder)
     log = job.with_suffix(".calls")
     complete = False
     with suppress(SuiteError, OSError), Process(entry.framework, job, setting, log) as process:

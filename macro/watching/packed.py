@@ -15,8 +15,7 @@ Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
 
 @dataclass
 class Packed(Blocks):
-    """Watched data with each thing that repeats (the name of a span, a symbol) once.
-    Times are nanoseconds since the one before, of the first since 0."""
+    """Watched data with each name once, and times in nanoseconds since the one before."""
 
     levels: dict[str, list[float]]  # these five without a default: a note that lacks one cannot be read
     faults: list[float]
@@ -66,8 +65,7 @@ def _blocks(data: Blocks) -> dict[str, Any]:
 
 
 def _numbered(things: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """Return the different kinds of things, in the order met; of each thing the time since the one before, and the
-    number of its kind."""
+    """Return the different kinds; of each thing the time since the one before and its kind's number."""
     kinds, numbers, rows, before = list[Any](), dict[str, int](), list[tuple[Any, int]](), 0
     for time, kind in things:
         number = numbers.setdefault(repr(kind), len(kinds))

@@ -189,8 +189,7 @@ class Sampler:
 
 
 def parsed(text: str, process: int | None = None) -> Seen:
-    """Parse `perf script`; other processes than `process`, such as its children, are left out.
-    A line is `process/thread seconds: event: address symbol (module)`, or `… PERF_RECORD_SWITCH OUT preempt`."""
+    """Parse `perf script`; other processes than `process`, such as its children, are left out."""
     seen = Seen([], [], [])
     for line in text.splitlines():
         words = LINE.match(line)

@@ -1,5 +1,4 @@
-"""A user's own script watched step by step, as it is: blocks of plain steps, with spans, with samples, with both, in
-turns, in the script's own loop."""
+"""A user's own script watched in its own loop: plain steps, with spans, with samples, with both, in turns."""
 
 from __future__ import annotations
 
@@ -17,9 +16,8 @@ from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
 from macro.watching import ends, library_log, load, perf, reply, rounds
 from macro.watching.ends import Ended
-from macro.watching.load import Load
 from macro.watching.recording import Recording, Watched
-from macro.watching.rounds import GROWN, MANY, SELDOM, Observer
+from macro.watching.rounds import MANY, SELDOM, Block, Observer
 from macro.watching.script import Program, Script
 from micro.worker.client import Died
 from reports.units import counted
@@ -29,7 +27,6 @@ SHORT = 1.0  # seconds of a step, below which the first of a block is discarded
 SETTLED = 0.1  # by so much of them at most page faults differ between two blocks of a heap that has settled …
 FEW = 64  # … or so many pages, that a step has more than the one with fewest, of a heap that keeps its memory
 SETTLING = 15.0  # seconds that a heap is waited for
-TRIES = 6  # of a block in a round
 TRACED = 3  # blocks with everything, before any counts
 LEAST = 2  # rounds of which there is an interval
 STARTED = 6  # blocks on the heap that the program starts with
@@ -46,10 +43,11 @@ def watch(
     keep: Callable[[Sequence[Recording]], None],
     largest: Callable[[Recording], Sequence[dict[str, Any]]] | None = None,
 ) -> list[Recording]:
-    """Run the scripts, in turns, until enough of their steps were seen; `keep` is given what was seen so far, now and
-    then; `largest` chooses operations that are called again at the end, where libraries are asked for their logs too.
-    `streams`: where they print to, and their errors. Raises SuiteError where one has no step, or fails before enough
-    was seen."""
+    """Run the scripts in turns until enough of their steps were seen. Raises SuiteError.
+
+    `keep` is given what was seen so far, now and then; `largest` chooses operations that are called again at the end;
+    `streams`: where they print to, and their errors.
+    """
     began = time.monotonic()
     with ExitStack() as stack:
         looks: list[ScriptObserver] = []
@@ -117,19 +115,19 @@ def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequ
 class ScriptObserver(Observer):
     """A script and perf beside it."""
 
+    tries = 6
+
     def __init__(self, script: Script, program: Program, say: Say) -> None:
         super().__init__(one_thread=True)
         self.script, self.program, self.say = script, program, say
-        self.watched, self.traced, self.skip, self.torch = Watched(), 1, 1, False
+        self.watched, self.skip, self.torch = Watched(), 1, False
         self.recording = Recording({}, [self.watched])
-        self.load, self.since = list[Load](), (0.0, 0.0)  # of the last block; monotonic and perf's seconds when settled
+        self.since = 0.0, 0.0  # monotonic and perf's seconds when settled
         self.block_seconds = 0.0  # of the last block, with what is done before and after it
-        self.fewest = 0.0  # page faults of a step, of any block since its heap is steady
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Record why the script ends in here, or raise an error where too little was seen.
-        Raises Ended, SuiteError."""
+        """Record why the script ends in here. Raises Ended; SuiteError where too little was seen."""
         try:
             yield
         except Ended as end:
@@ -201,16 +199,15 @@ class ScriptObserver(Observer):
         return message
 
     def settle(self) -> None:
-        """Run plain steps until page faults are steady, on the initial heap, then on one that keeps its memory.
-        Then run one traced step that is discarded, and some with shapes."""
-        took = self._plain(1)
+        """Run plain steps until page faults are steady, on both heaps; then discard one traced step, keep shapes."""
+        took = self.plain(self.block(1))
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
         self._steady()
         if self.script.heap is None:
             self.seen = Watched()
             for _ in range(STARTED):
-                self.level("P0", self._plain(self.count))
+                self.level("P0", self.plain(self.block(self.count)))
             started, self.seen = self.seen, Watched()
             if self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]:
                 self.recording.started = started
@@ -218,12 +215,11 @@ class ScriptObserver(Observer):
                 self.recording.program["heap"] = "default"
             self._steady()
         if self.torch:
-            traced = self._block(1, spans=True)
-            most = max(1, len(traced["traced"]["columns"]["start"]) // (1 + self.skip))
+            most = max(1, len(self.block(1, spans=True).events) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
-            self.recording.called = reply.called(self._block(1, spans=True, shapes=True))
+            self.recording.called = reply.called(self.block(1, spans=True, shapes=True).reply)
             for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
-                self._block(self.traced, spans=True, samples=True)
+                self.block(self.traced, spans=True, samples=True)
             self._steady()
         self._knock()
         if self.sampler:
@@ -232,7 +228,7 @@ class ScriptObserver(Observer):
 
     def logged(self) -> None:
         """Record what libraries log of their calls, in steps that are not timed."""
-        printed = self._block(self.count, logs=True)["printed"]
+        printed = self.block(self.count, logs=True).reply["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):
             self.recording.program["logged"] = logged
 
@@ -252,7 +248,7 @@ class ScriptObserver(Observer):
         """Check what of a model can be left out. Raises UsageError for what cannot."""
         for path in self.script.knock_out:
             answer = self._ask("knock", HANGS, do="knock", path=path)
-            self._plain(self.count)
+            self.plain(self.block(self.count))
             reason = answer["reason"] or self._ask("knocked", HANGS, do="knocked", path=path)["reason"]
             if reason:
                 raise UsageError(f"--knock-out {path}: {reason}")
@@ -263,7 +259,7 @@ class ScriptObserver(Observer):
         """Run plain blocks until page faults are steady."""
         end, before = time.monotonic() + SETTLING, float("inf")
         while time.monotonic() < end:
-            self._plain(self.count)
+            self.plain(self.block(self.count))
             self.fewest = self.faults
             if abs(self.faults - before) <= max(SETTLED * self.faults, FEW):
                 return
@@ -272,76 +268,45 @@ class ScriptObserver(Observer):
     def round(self, number: int, order: random.Random) -> None:
         """Run plain and traced blocks, in random order; seldom each instrument alone."""
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
-        looks: list[Callable[[], object]] = [self._p0, self._p3]
+        looks: list[Callable[[], object]] = [self._p0, partial(self.watched_level, self.torch)]
         looks += [partial(self._without, path) for path in self.script.knock_out]
         with self.record_end():
             for look in order.sample(looks, len(looks)):
                 look()
             if number % SELDOM == 0:
                 if self.torch:
-                    self.level("P1", self._seconds(self._block(self.traced, spans=True)))
+                    self.traced_level("P1", spans=True)
                 if self.sampler:
-                    self.level("P2", self._seconds(self._block(self.count, samples=True)))
+                    self.traced_level("P2", samples=True)
         self.unread.append(self.seen)
 
     def _p0(self) -> None:
-        self.level("P0", self._taken(self._undisturbed(self.count)))
+        self.level("P0", self.plain(self.undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
         """Run plain steps without a parameter's gradient, or a module."""
-        self.level(f"without {path}", self._seconds(self._block(self.count, without=path)))
+        self.level(f"without {path}", self.block(self.count, without=path).seconds(self.one_thread))
 
-    def _undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Reply:
+    def few(self) -> int:
+        """Return the page faults by which steps may differ, few on a heap that keeps its memory."""
+        return MANY if self.recording.program["heap"] == "default" else FEW
+
+    def undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Block:
         """Run a block in which the program's memory does not grow."""
-        few = MANY if self.recording.program["heap"] == "default" else FEW
-        block, again = rounds.undisturbed(
-            partial(self._block, count, spans=spans, samples=samples),
-            lambda block: max(reply.faults(block)) > GROWN * self.fewest + few,
-            TRIES,
-        )
-        self.seen.retaken += again
+        block = super().undisturbed(count, spans, samples)
         self.fewest = min(self.fewest, self.faults)
         return block
 
-    def _p3(self) -> None:
-        block = self._undisturbed(self.traced, spans=self.torch, samples=True)
-        blocked = block["blocked"] * 1e-9 / self.traced
-        self.seen.steps = [(start, end, cpu * 1e-9, blocked) for start, end, cpu, *_ in block["steps"]]
-        self.seen.events = reply.events(block)
-        self.seen.watched_system.append(reply.system(block))
-        self.level("P3", self._seconds(block))
-
-    def _plain(self, count: int) -> float:
-        return self._taken(self._block(count))
-
-    def _taken(self, block: Reply) -> float:
-        """Seconds of a plain step; its page faults are kept, its time in the operating system, and who had the
-        cores."""
-        self.seen.faults.append(self.faults)
-        self.seen.system.append(reply.system(block))
-        self.seen.load += self.load
-        return self._seconds(block)
-
-    def _seconds(self, block: Reply) -> float:
-        return reply.seconds(block, self.one_thread)
-
-    def _block(
-        self,
-        count: int,
-        spans: bool = False,
-        samples: bool = False,
-        shapes: bool = False,
-        without: str | None = None,
-        logs: bool = False,
-    ) -> Reply:
+    def block(self, count: int, spans: bool = False, samples: bool = False, **more: Any) -> Block:
+        """Run a block of steps; `more`: with `shapes`, `without` a parameter or module, with `logs` of libraries."""
         fifos = self.sampler.fifos if self.sampler and samples else None
-        request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": shapes}
+        request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": False}
         before, began = load.others(), time.monotonic()
-        block = self._ask("block", self.patience * 2, **request, without=without, logs=logs)
-        self.load = reply.load(block, before, load.others())
+        answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
+        block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
-        self.faults = sum(reply.faults(block)) / count
-        self.recording.program["peak"] = block["peak"]  # bytes that it had in memory at most
+        self.faults = sum(block.faults) / count
+        self.recording.program["peak"] = answer["peak"]  # bytes that it had in memory at most
         return block
 
     def read(self) -> list[Watched]:

@@ -94,16 +94,15 @@ class Watched(Blocks):
 
 @dataclass(frozen=True)
 class Round:
-    """`number` of a process; `seconds`: since the first began, to its end. With the last round of all, once more, comes
-    what was seen after it: `ended`. `about`: in the first, what the process says of itself."""
+    """A round of a process of a side."""
 
     side: int  # 0 or 1: of the two that are compared
     process: int
-    number: int
-    seconds: float
-    ended: bool
+    number: int  # in its process
+    seconds: float  # from the beginning of the first round to its end
+    ended: bool  # whether `watched` is what was seen after the last round, which came before by itself
     watched: Watched
-    about: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)  # in the first, what the process reports of itself
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 from macro.watching.load import Load
 from macro.watching.recording import Called, Event
+from macro.watching.rounds import Block
 
 
 def events(reply: Mapping[str, Any]) -> list[Event]:
@@ -29,28 +30,19 @@ def called(reply: Mapping[str, Any]) -> list[Called]:
     return [Called(event, *inputs) for event, inputs in pairs if start <= event.start <= end]
 
 
-def system(reply: Mapping[str, Any]) -> float:
-    """Return the seconds of a step in the operating system."""
-    return float(sum(inside for _, _, _, inside, _ in reply["steps"])) * 1e-9 / len(reply["steps"])
-
-
-def load(reply: Mapping[str, Any], before: float | None, after: float | None) -> list[Load]:
-    """Return who had the cores; nothing where the system does not count it. Seconds of others, before and after."""
-    if not reply["load"] or before is None or after is None:
-        return []
-    ran, queued = reply["load"]
-    return [Load(ran * 1e-9, queued * 1e-9, after - before)]
-
-
-def faults(reply: Mapping[str, Any]) -> list[int]:
-    """Return the page faults of each step."""
-    return [count for *_, count in reply["steps"]]
-
-
-def seconds(reply: Mapping[str, Any], one_thread: bool) -> float:
-    """Return the seconds of a step. One thread: others' work beside it does not count, its own waits do."""
-    if one_thread:
-        taken = sum(cpu for _, _, cpu, *_ in reply["steps"]) + reply["blocked"]
-    else:
-        taken = sum(end - start for start, end, *_ in reply["steps"])
-    return float(taken) * 1e-9 / len(reply["steps"])
+def block(reply: Mapping[str, Any], before: float | None, after: float | None) -> Block:
+    """Return the neutral block. `before`, `after`: seconds of others' processes; None where they are not counted."""
+    steps = reply["steps"]
+    blocked = reply["blocked"] / len(steps)
+    load = []
+    if reply["load"] and before is not None and after is not None:
+        ran, queued = reply["load"]
+        load.append(Load(ran * 1e-9, queued * 1e-9, after - before))
+    return Block(
+        [(start, end, cpu, blocked) for start, end, cpu, *_ in steps],
+        [faults for *_, faults in steps],
+        sum(inside for _, _, _, inside, _ in steps) * 1e-9 / len(steps),
+        reply,
+        events=events(reply),
+        load=load,
+    )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
 from macro.timing.entry import Entry, Plan
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 TOPIC = "watched"
 
 
-@dataclass(frozen=True)
-class Data:
-    """The data of a note: a round, packed."""
-
-    side: int
-    process: int
-    number: int
-    seconds: float
-    ended: bool
-    about: dict[str, Any]
-    watched: Packed
-
-
 def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
     """Return the key of an explanation; a run file of another one is not resumed. Budgets may differ."""
     network = json.dumps(plan.network.data(), sort_keys=True)
@@ -49,12 +36,12 @@ def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
 def _side(entry: Entry) -> str:
     setting = entry.setting
     knobs = json.dumps(setting.knobs, sort_keys=True, default=str)
-    return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} {entry.division} {knobs}"
+    return f"{entry.framework.name} threads {setting.threads} heap {setting.heap} default {knobs}"
 
 
 def note(round_: Round) -> Note:
     """Return a round as a note of a run file."""
-    return Note(TOPIC, asdict(Data(**{**vars(round_), "watched": packed(round_.watched)})))
+    return Note(TOPIC, {**vars(round_), "watched": asdict(packed(round_.watched))})
 
 
 def refuse_others(file: RunFile) -> None:
@@ -71,15 +58,15 @@ def rounds(run: Run) -> list[Round]:
     """Return the rounds of a run, in the order taken. Raises UsageError for those of another version."""
     import msgspec
 
-    taken = []
+    taken = list[Round]()
     for note in run.notes:
         if note.topic == TOPIC:
             try:
-                data = msgspec.convert(note.data, Data)
-                watched = unpacked(data.watched)
-            except (msgspec.ValidationError, IndexError) as error:
+                round_ = msgspec.convert({**note.data, "watched": {}}, Round)
+                watched = unpacked(msgspec.convert(note.data["watched"], Packed))
+            except (msgspec.ValidationError, LookupError) as error:
                 raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
-            taken.append(Round(**{**vars(data), "watched": watched}))
+            taken.append(replace(round_, watched=watched))
     return taken
 
 

@@ -15,14 +15,13 @@ from typing import Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.equality import gate
-from macro.processes import job
 from macro.processes.process import Process
 from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
 from macro.timing.turns import over_budget
 from macro.watching import library_log, perf, rounds
 from macro.watching.library_log import Logged
 from macro.watching.recording import Round, Watched
-from macro.watching.rounds import GROWN, MANY, SELDOM, Observer
+from macro.watching.rounds import GROWN, SELDOM, Block, Observer
 from reports import units
 
 START = 10.0  # seconds of a process, for a forecast
@@ -30,44 +29,39 @@ REPLAYS = 2  # of a recorded step, in a round that replays
 GROWING = 3  # plain steps until a heap that keeps its memory has it
 SETTLED = 4  # … and of those that follow, whose page faults differ from step to step
 ALIKE, FEW, LONGEST = 3, 512, 12  # so many that differ by no more than GROWN and so many page faults; steps at most
-TRIES = 3  # of a block of watched steps in a round
 SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/agent/core/recorder.py
 
 
 @dataclass
 class Side:
-    """One side of an explanation: each process that was watched, and what its libraries logged; seconds that the proof
-    of equal work took."""
+    """One side of an explanation: each process that was watched, and what its libraries logged."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
     logged: Logged = field(default_factory=Logged)
-    proving: float = 0.0
+    proving: float = 0.0  # seconds of the proof of equal work
 
 
 def take(
     plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None], keep: Callable[[Sequence[Round]], None]
 ) -> None:
-    """Watch a process of each side a generation, and ask for the products that their libraries log. `keep` is given the
-    rounds that have ended, as soon as their samples are read, while the processes wait. Raises SuiteError: a gap needs
-    both."""
+    """Watch a process of each side a generation; `keep` gets the rounds that were read. Raises SuiteError."""
     processes = len(sides) * plan.generations
     say(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
         "start; a minute more where equal work is not proven yet"
     )
-    files = job.write_arrays(plan.network, plan.batch, folder)
     for generation in range(plan.first, plan.first + plan.generations):
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
         with ExitStack() as stack:
             starts = order.sample(range(len(sides)), len(sides))
-            started = {number: begun(plan, sides[number], files, folder, stack, say) for number in starts}
+            started = {number: begun(plan, sides[number], folder, stack, say) for number in starts}
             looks = {number: _looked(plan, sides[number], started[number], folder, stack, say) for number in starts}
             warn = partial(over_budget, plan, generation, starting=time.monotonic() - began)
             for ended in _rounds(plan, generation, order, looks, say, warn):
                 keep(ended)
     for side in sides:
-        side.logged = library_log.logged(plan, side.entry, files, folder, say)
+        side.logged = library_log.logged(plan, side.entry, folder, say)
 
 
 def _rounds(
@@ -78,8 +72,7 @@ def _rounds(
     say: Callable[[str], None],
     warn: Callable[[float], Iterable[str]],
 ) -> Iterator[list[Round]]:
-    """Yield rounds as their samples are read, until this process's share of the budget is spent.
-    The last ones come with what was seen at the end. `warn`: lines about a first round that took so long."""
+    """Yield rounds as their samples are read, until this process's share of the budget is spent."""
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
@@ -114,16 +107,12 @@ def _blamed(entry: Entry) -> Iterator[None]:
         raise type(error)(f"{entry.framework.name}: {error}") from None
 
 
-def start(
-    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
-) -> NetworkObserver:
+def start(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> NetworkObserver:
     """Start a warm process with perf beside it, whose equal work is proven. Raises SuiteError."""
-    return _looked(plan, side, begun(plan, side, files, folder, stack, say), folder, stack, say)
+    return _looked(plan, side, begun(plan, side, folder, stack, say), folder, stack, say)
 
 
-def begun(
-    plan: Plan, side: Side, files: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
-) -> Process:
+def begun(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> Process:
     """Start a side's process; all sides start before minutes go into one. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
@@ -131,7 +120,7 @@ def begun(
     setting = replace(setting, knobs=named)
     say(f"starting {entry.framework.name}, heap {setting.heap}")
     with _blamed(entry):
-        return begin(plan, entry, setting, files, folder, stack)
+        return begin(plan, entry, setting, folder, stack)
 
 
 def _looked(
@@ -156,27 +145,25 @@ class NetworkObserver(Observer):
         """Run the first steps. perf starts later, so that code generated by them is mapped by then."""
         super().__init__(entry.setting.threads == 1)
         self.plan, self.entry, self.process = plan, entry, process
-        self.fewest = inf  # of the plain step that has the fewest
-        self.most = 0  # page faults of the step that had most, in the last traced block
+        self.fewest = inf
         self.costs = True  # whether some rounds look at what each instrument costs, and replay
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
-        self.count = max(1, round(rounds.BLOCK / max(warm, 1e-9)))
+        self.count = self.traced = max(1, round(rounds.BLOCK / max(warm, 1e-9)))
 
     def start(self) -> None:
         """Trace one step whose times are discarded: profilers set themselves up at their first use."""
-        self._traced(1, spans=True, samples=True)
+        self.block(1, spans=True, samples=True)
         if not self.sampler and not self.seen.traces:
             raise Unavailable(f"it tells no spans, and there are no samples: {perf.missing()}")
 
     def round(self, number: int, order: random.Random) -> None:
-        """Run plain and traced blocks, in random order; seldom each instrument alone, and the replay.
-        The first step after the other side's turn is discarded: the hypervisor may have reclaimed freed pages."""
+        """Run plain and traced blocks, in random order; seldom each instrument alone, and the replay."""
         self.seen = Watched(rounds=[number] * self.count)
         with _blamed(self.entry):
-            self._plain(1, keep=False)
+            self._plain(1, keep=False)  # after the other side's turn the hypervisor may have reclaimed freed pages
             beside = self.costs and number % SELDOM == 0
-            looks: list[Callable[[], object]] = [self._beside if beside else self._p0, self._p3]
+            looks: list[Callable[[], object]] = [self._beside if beside else self._p0, self.watched_level]
             for look in order.sample(looks, len(looks)):
                 look()
         self.unread.append(self.seen)
@@ -184,53 +171,33 @@ class NetworkObserver(Observer):
     def _p0(self) -> float:
         return self.level("P0", self._plain(self.count))
 
-    def _p3(self) -> None:
-        """Run a watched block in which the process does not grow."""
-
-        def block() -> tuple[float, Watched]:
-            kept = Watched()
-            return self._traced(self.count, spans=True, samples=True, keep=kept), kept
-
-        (seconds, kept), self.seen.retaken = rounds.undisturbed(
-            block, lambda _: self.most > GROWN * self.fewest + MANY, TRIES
-        )
-        self.seen.steps, self.seen.spans, self.seen.watched_system = kept.steps, kept.spans, kept.watched_system
-        self.level("P3", seconds)
-
     def _beside(self) -> None:
         plain = self._p0()
         self._replay(plain)
         self._plain(1, keep=False)  # what a replay held is given back
-        self.level("P1", self._traced(self.count, spans=True, samples=False))
+        self.traced_level("P1", spans=True)
         if self.sampler:
-            self.level("P2", self._traced(self.count, spans=False, samples=True))
+            self.traced_level("P2", samples=True)
 
     def _plain(self, count: int, keep: bool = True) -> float:
-        reply = self.process.ask(self.patience, "steps", do="steps", phase=self.plan.phase, count=count)
-        faults = self.faults = sum(reply["faults"]) / count
-        self.fewest = min(self.fewest, faults)
-        if keep:
-            self.seen.faults.append(faults)
-            self.seen.system.append(sum(reply["system_ns"]) * 1e-9 / count)
-        # One thread: others' work beside it does not count, what it waits for itself does.
-        taken = reply["cpu_ns"] + reply["blocked_ns"] if self.one_thread else reply["wall_ns"]
-        return float(sum(taken)) * 1e-9 / count
+        block = self.block(count)
+        return self.plain(block) if keep else block.seconds(self.one_thread)
 
-    def _traced(self, count: int, spans: bool, samples: bool, keep: Watched | None = None) -> float:
-        fifos = self.sampler.fifos if self.sampler and samples else None
-        reply = self.process.ask(
-            self.patience * 2, "traced", do="trace", phase=self.plan.phase, count=count, fifos=fifos, spans=spans
-        )
-        self.seen.traces = reply["traces"]
+    def block(self, count: int, spans: bool = False, samples: bool = False) -> Block:
+        """Run a block of steps, plain or traced."""
+        about: dict[str, Any] = {"phase": self.plan.phase, "count": count}
+        if spans or samples:
+            fifos = self.sampler.fifos if self.sampler and samples else None
+            reply = self.process.ask(self.patience * 2, "traced", do="trace", fifos=fifos, spans=spans, **about)
+            self.seen.traces, rows = reply["traces"], reply["steps"]
+        else:
+            reply = self.process.ask(self.patience, "steps", do="steps", **about)
+            rows = [(0, *row) for row in zip(reply["wall_ns"], reply["cpu_ns"], reply["blocked_ns"], strict=True)]
+            self.fewest = min(self.fewest, sum(reply["faults"]) / count)
         self.faults = sum(reply["faults"]) / count
-        self.most = max(reply["faults"])
-        if keep is not None:
-            keep.steps += [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in reply["steps"]]
-            keep.spans += _spans(reply["spans"])
-            keep.watched_system.append(sum(reply["system_ns"]) * 1e-9 / count)
-        one_thread = self.one_thread
-        taken: list[int] = [cpu + idle if one_thread else end - start for start, end, cpu, idle in reply["steps"]]
-        return sum(taken) * 1e-9 / count
+        return Block(
+            rows, reply["faults"], sum(reply["system_ns"]) * 1e-9 / count, reply, _spans(reply.get("spans", []))
+        )
 
     def _replay(self, beside: float) -> None:
         reply = self.process.ask(self.patience * 2, "replayed", do="replay", phase=self.plan.phase, count=REPLAYS)
@@ -266,12 +233,12 @@ class NetworkObserver(Observer):
 
     def functions(self) -> Watched:
         """Return samples of a block of steps that is not timed."""
-        self.seen = kept = Watched()
+        self.seen = Watched()
         with _blamed(self.entry):
-            self._traced(self.count, spans=False, samples=True, keep=kept)
+            self.watched_level(spans=False)
         if self.sampler:
-            kept.sampled(self.sampler.read())
-        return kept
+            self.seen.sampled(self.sampler.read())
+        return self.seen
 
     def end(self) -> Watched:
         """Run a last plain block."""

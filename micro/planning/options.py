@@ -90,7 +90,10 @@ def removed() -> dict[str, str]:
     """Return what to type instead of an option of the release before, by its command and the option."""
     explain = suite.subcommand("explain", "FILE.py")
     searched = "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
+    tuned = suite.subcommand("advise", "NETWORK", "FRAMEWORK", "--shell", "FILE")
+    advice = f"type {tuned}, which writes what to set"
     return {
+        **dict.fromkeys(("python -m macro run --division", "python -m macro explain --division"), advice),
         "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
         "python -m micro.conv --plans": f"type python -m micro.conv --variant {searched}",
         "python -m micro.conv --stages": f"type {explain}, for what runs inside a call",

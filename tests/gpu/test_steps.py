@@ -23,8 +23,7 @@ SETTING = Setting(device="cuda:0" if REAL else "fake")
 
 @pytest.mark.parametrize("name", TIMED)
 def test_its_clock_and_its_profiler_see_the_steps(name: str, tmp_path: Path) -> None:
-    files = job.write_arrays(NET, NET.batch, tmp_path)
-    written = job.write(find(name), NET, NET.batch, SETTING, files, tmp_path)
+    written = job.write(find(name), NET, NET.batch, SETTING, tmp_path)
     trace = tmp_path / "trace.json.gz"
     with Process(find(name), written, SETTING, tmp_path / "log") as process:
         hello = process.expect("hello")

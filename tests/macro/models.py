@@ -66,8 +66,7 @@ def classified(*layers: Any, outputs: int = 3) -> tuple[Any, ...]:
 def written(framework: Framework | str, network: Network, folder: Path, setting: Setting = Setting()) -> Path:  # noqa: B008
     """Write a framework's job, weights and data; return the job's file."""
     row = find(framework) if isinstance(framework, str) else framework
-    arrays = job.write_arrays(network, network.batch, folder)
-    return job.write(row, network, network.batch, setting, arrays, folder)
+    return job.write(row, network, network.batch, setting, folder)
 
 
 def asked(framework: str, network: Network, folder: Path, **setting: Any) -> dict[str, Any]:

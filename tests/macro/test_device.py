@@ -76,8 +76,6 @@ def test_the_same_framework_is_compared_on_both(command: Callable[..., Ran], tmp
     [
         (run, ("--device", "gpu"), "--device gpu: there are cpu, cuda:0 (cuda:1, …) and fake"),
         (run, ("--device", "fake", "--frameworks", "mxnet"), "--device fake: mxnet has no steps on fake here"),
-        (run, ("--device", "fake", "--division", "tuned", "--frameworks", "numpy"), "not on fake"),
-        (explain, ("numpy", "numpy", "--device", "fake", "--division", "tuned"), "not on fake"),
         (equal, ("--device", "fake,cpu"), "--device fake,cpu: one name, for every framework"),
         (equal, ("--device", "fake", "--frameworks", "cntk"), "--device fake: cntk has no steps on fake here"),
         (explain, ("numpy", "cntk", "--device", "fake"), "--device fake: cntk has no steps on fake here"),

@@ -98,48 +98,28 @@ def test_a_loss_is_told_there_and_back(loss: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_CONVOLUTIONS)
 def test_convolutions_are_those_that_micro_measures(name: str) -> None:
-    network, theirs = networks.find(name), Counter[Conv]()
-    for layer in conv_layers.read(name).layers:
-        theirs[layer.problem] += layer.count
-    problems = (node.problems(network.batch)["forward"][0] for node in network.nodes if node.layer.kind == "conv")
-    assert Counter(problems) == theirs
-
-
-@pytest.mark.parametrize("name", WITH_CONVOLUTIONS)
-def test_a_file_with_names_of_its_own_stays(name: str, tmp_path: Path) -> None:
-    """What would be written has the same shapes; without the file it is written."""
+    """The file of micro has names of its own."""
     network = networks.find(name)
-    assert shapes.is_there(network) and not shapes.is_there(network, tmp_path)
-    written = json.loads(shapes.text(network))
-    assert shapes.shapes(written) == shapes.shapes(json.loads(shapes.path(network).read_text("utf-8")))
-    shapes.path(network, tmp_path).write_text(shapes.text(network))
-    assert shapes.is_there(network, tmp_path)
-    other = replace(network, batch=network.batch + 1)
-    assert not shapes.is_there(other, tmp_path)
+    problems = (node.problems(network.batch)["forward"][0] for node in network.nodes if node.layer.kind == "conv")
+    written = conv_layers.of_record(json.loads(shapes.text(network)))
+    assert Counter(problems) == _counts(conv_layers.read(name)) == _counts(written)
 
 
-def test_a_network_of_ones_own_takes_no_file_of_another(tmp_path: Path) -> None:
-    there = "is there already; give it another name"
-    for name, said in (("fcn-s", there), ("fcn-s-4", there), ("lenet", there), ("../x", "a file is named after it")):
-        (tmp_path / "net.json").write_text(json.dumps(FILE | {"network": name}))
-        with pytest.raises(UsageError, match=said):
-            shapes.main([str(tmp_path / "net.json")])
+def _counts(read: conv_layers.Convolutions) -> Counter[Conv]:
+    counts = Counter[Conv]()
+    for layer in read.layers:
+        counts[layer.problem] += layer.count
+    return counts
 
 
-def test_what_was_written_stands_and_nothing_is_written_where_one_cannot_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(shapes, "path", lambda network, folder=None: tmp_path / f"shapes-{network.name}.json")
-    for name in ("mine", "other"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(FILE | {"network": name}))
-    assert [shapes.main([str(tmp_path / "mine.json")]) for _ in range(2)] == [0, 0]
-    (tmp_path / "mine.json").write_text(json.dumps(FILE | {"network": "mine", "batch": 5}))
-    with pytest.raises(UsageError, match="is there already"):
-        shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
-    assert not (tmp_path / "shapes-other.json").exists()
-    (tmp_path / "mine.json").write_text(json.dumps(FILE | {"network": "other", "batch": 5}))
-    with pytest.raises(UsageError, match="two have one file"):
-        shapes.main([str(tmp_path / "other.json"), str(tmp_path / "mine.json")])
+def test_micro_reads_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.json").write_text(json.dumps(FILE))
+    assert shapes.main([str(tmp_path / "net.json")]) == 0
+    (tmp_path / "shapes.json").write_text(capsys.readouterr().out)
+    assert [x.name for x in planning_network.read(str(tmp_path / "shapes.json")).products] == [
+        *(f"fc1 {phase}" for phase in ("forward", "wgrad")),
+        *(f"out {phase}" for phase in ("forward", "dgrad", "wgrad")),
+    ]
 
 
 def test_a_loss_and_an_optimizer_are_no_part_of_shapes() -> None:
@@ -149,9 +129,9 @@ def test_a_loss_and_an_optimizer_are_no_part_of_shapes() -> None:
 
 @pytest.mark.parametrize("name", FCN)
 def test_micro_has_its_shapes(name: str) -> None:
-    """`python -m macro shapes all` rewrites them; micro reads the same products from the file."""
-    network = networks.find(name)
-    assert shapes.path(network).read_text("utf-8") == shapes.text(network), "python -m macro shapes all"
+    """`python -m macro shapes NAME` prints them; micro reads the same products from the file."""
+    network, file = networks.find(name), planning_network.SHAPES / f"{name.replace(':', '-')}.json"
+    assert file.read_text("utf-8") == shapes.text(network), f"python -m macro shapes {name} > {file}"
     ours = {
         (layer.name, phase): problem
         for layer in network.nodes

@@ -13,7 +13,6 @@ from kernels.errors import UsageError
 from macro import command as macro_command
 from macro import run
 from macro.frameworks import find
-from macro.processes import confirmed
 from macro.processes.job import Setting
 from macro.timing import groups, ratios, results, resume, turns
 from macro.timing.entry import FEWEST, Entry, Plan, Taken
@@ -89,10 +88,6 @@ def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran]
         (("--set", "KERAS_BACKEND=jax"), "--set KERAS_BACKEND=jax: --frameworks says which, as keras-jax"),
         (("--set", "KERAS_HOME=/x"), "--set KERAS_HOME=/x: it is a folder of the environment's"),
         (("--set", "JAX_PLATFORMS=cuda"), "--set JAX_PLATFORMS=cuda: --device says where"),
-        (
-            ("--division", "tuned"),
-            "--division tuned: nothing is confirmed here for numpy: python -m macro advise small numpy",
-        ),
     ],
 )
 def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple[str, ...], line: str) -> None:
@@ -101,27 +96,10 @@ def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple
     assert str(caught.value) == line
 
 
-def test_a_division_leaves_out_what_it_changes_nothing_of(command: Callable[..., Ran], tmp_path: Path) -> None:
-    won = Setting(2, "keep", {"optimizer": "fused"}, "mkl-intel")
-    confirmed.keep(SMALL, find("pytorch"), find("pytorch-compile"), won, 60.0)
-    asked = run.request([str(tmp_path / "small.json"), "--frameworks", "numpy,pytorch", "--division", "default,tuned"])
-    assert [(x.framework.name, x.division, x.status) for x in asked.entries] == [
-        ("numpy", "default", "ok"),
-        ("pytorch", "default", "ok"),
-        ("numpy", "tuned", "skipped"),
-        ("pytorch", "tuned", "ok"),
-    ]
-    tuned = asked.entries[-1].setting  # threads are asked for, not confirmed
-    assert tuned == Setting(1, "keep", {"optimizer": "fused", "compile": True}, "mkl-intel")
-    told = run.request([*words(tmp_path, "pytorch"), "--division", "tuned", "--set", "A=1"]).entries[0].setting
-    assert told.knobs == {"optimizer": "fused", "compile": True, "variables": {"A": "1"}}
-    resnet = ["alexnet-r", "--frameworks", "pytorch", "--division", "tuned"]
-    with pytest.raises(UsageError, match="nothing is confirmed here for pytorch"):  # of another network
-        run.request(resnet)
-
-
-def words(folder: Path, frameworks: str) -> list[str]:
-    return [str(folder / "small.json"), "--frameworks", frameworks]
+def test_an_option_that_went_says_what_to_type_instead(command: Callable[..., Ran]) -> None:
+    told = command("--division", "tuned")
+    assert told.code == 2
+    assert "--division is no option any more: type python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
 
 
 def test_a_variable_reaches_the_framework_and_the_line_that_repeats_it(
@@ -240,7 +218,7 @@ def entry(blocks: int = 0) -> Entry:
 def taken(*generations: tuple[int, bool]) -> list[Round]:
     """Rounds of generations of so many, a second each, the last of which ended or not."""
     return [
-        Round("x", g, i, i + 1.0, ended and i == count - 1, {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})})
+        Round(g, i, i + 1.0, ended and i == count - 1, "x", {"a": Row("ok", None, 3, (1.0,), {"cpu": 1.0 + i})})
         for g, (count, ended) in enumerate(generations)
         for i in range(count)
     ]
@@ -369,7 +347,7 @@ def test_a_block_is_kept_whole() -> None:
 
 def test_that_a_round_was_the_last_adds_none_of_it() -> None:
     row = Row("ok", None, 3, (1.0,), STEP)
-    one = Round("x", 0, 5, 1.0, False, {"a": row})
+    one = Round(0, 5, 1.0, False, "x", {"a": row})
     again = entry()
     resume.restore({"a": again}, [one, replace(one, ended=True)])
     assert again.blocks == [(0, 5, STEP)]

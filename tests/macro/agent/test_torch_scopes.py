@@ -13,7 +13,6 @@ import pytest
 from macro import networks
 from macro.explaining.rows import rows
 from macro.frameworks import find
-from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan, begin
 from tests.conftest import load
@@ -89,5 +88,5 @@ def test_a_knob_shows_in_what_it_made(
     plan = Plan(networks.find(network), 2, "step", 1.0, 1)
     entry = Entry(find(framework), Setting(knobs=knobs))
     with ExitStack() as stack:
-        begin(plan, entry, entry.setting, job.write_arrays(plan.network, 2, tmp_path), tmp_path, stack)
+        begin(plan, entry, entry.setting, tmp_path, stack)
     assert entry.built["made"] == {**PLAIN, **made}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,75 +11,37 @@ from typing import Any
 import pytest
 
 from kernels.errors import LaunchError
-from macro import frameworks
 from macro.equality import code, timed
 from macro.equality.proof import key, prove, proven
 from macro.frameworks import find
-from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan, begin
 from tests.macro.equality.odd_networks import NET
 from tests.macro.models import started
 
 
-def names(framework: str) -> set[str]:
-    begin = [frameworks.find(framework).path, code.LOOP, *code.AGENT.glob(code.KINDS)]
-    return {path.stem for path in code.files(begin)}
+def test_another_file_that_may_run_is_another_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in ("agent", "frameworks", "kernels/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("agent/loop.py", "frameworks/plain.py", "frameworks/suite.py", "kernels/deep/x.c", "mine.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    (tmp_path / "frameworks/suite.py").write_text('"""An adapter."""\n\nfrom kernels import deep\n')
+    for constant, folder in (("AGENT", "agent"), ("ADAPTERS", "frameworks"), ("KERNELS", "kernels")):
+        assert getattr(code, constant).is_dir()
+        monkeypatch.setattr(code, constant, tmp_path / folder)
+
+    def digests() -> dict[str, str]:
+        return {name: code.digest.__wrapped__(tmp_path / name) for name in ADAPTERS}
+
+    seen = [digests()]
+    for changed in ("agent/loop.py", "frameworks/plain.py", "kernels/deep/x.c", "mine.py"):
+        (tmp_path / changed).write_text("x = 2\n")
+        seen.append(digests())
+    same = [[x == y for x, y in zip(a.values(), b.values(), strict=True)] for a, b in itertools.pairwise(seen)]
+    assert same == [[False] * 3, [False] * 3, [True, False, False], [True, True, False]]
 
 
-def test_an_adapter_has_its_builders_and_those_of_no_other() -> None:
-    assert {"pytorch", "loop", "recorder", "torch_layers"} <= names("pytorch")
-    assert {"numpy", "numpy_layers", "numpy_images"} <= names("numpy")
-    assert {"jax", "jax_layers", "layouts"} <= names("jax")
-    assert not names("jax") & {"torch_layers", "torch_record", "torch_watch", "script", "blocks", "library_talk"}
-    assert not names("pytorch") & {"jax_layers", "script", "blocks", "boundary", "torch_watch", "library_talk"}
-
-
-@pytest.mark.parametrize("framework", frameworks.names())
-def test_every_module_that_builds_layers_is_some_adapters(framework: str) -> None:
-    """None is imported in a way that is not seen."""
-    words = {"tensorflow": "tf", "pytorch": "torch", "kernels": "suite"}
-    family = framework.partition("-")[0]
-    stem = f"{words.get(family, family)}_layers"
-    assert (code.AGENT / f"{stem}.py").exists() and stem in names(framework)
-
-
-def test_what_loads_files_by_path_or_kernels_has_all_of_them(tmp_path: Path) -> None:
-    assert {"torch_layers", "jax", "winograd", "blocked"} <= names("kernels-only")
-    (tmp_path / "mine.py").write_text(
-        "import importlib.util\nspec = importlib.util.spec_from_file_location('o', 'x')\n"
-    )
-    assert {"torch_layers", "numpy", "pytorch"} <= {path.stem for path in code.files([tmp_path / "mine.py"])}
-    assert not {"winograd", "blocked"} & names("pytorch")
-
-
-def test_a_change_of_what_is_imported_deep_inside_is_another_digest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name, text in (
-        ("adapter", "def build():\n    import layers\n"),
-        ("layers", "from deep import x\n"),
-        ("deep", "x = 1\n"),
-        ("other", "y = 1\n"),
-        ("loop", ""),
-    ):
-        (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(code, "AGENT", tmp_path)
-    monkeypatch.setattr(code, "CORE", tmp_path)
-    monkeypatch.setattr(code, "LOOP", tmp_path / "loop.py")
-
-    def digest() -> str:
-        code.digest.cache_clear()
-        return code.digest((tmp_path / "adapter.py",))
-
-    first = digest()
-    (tmp_path / "other.py").write_text("y = 2\n")
-    assert digest() == first
-    (tmp_path / "deep.py").write_text("x = 2\n")
-    assert digest() != first
-    code.digest.cache_clear()
-
-
+ADAPTERS = ("frameworks/plain.py", "frameworks/suite.py", "mine.py")
 ROW = find("kernels-only")
 
 
@@ -104,9 +67,8 @@ def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path
     changed = hello(tmp_path, Setting())
     assert changed["flags"]["products"] == {**products, name: other}
     entry = Entry(ROW, Setting(), identity=first)
-    files = job.write_arrays(NET, NET.batch, tmp_path)
     with ExitStack() as stack, pytest.raises(LaunchError, match="chosen other kernels than those that were proven"):
-        begin(Plan(NET, NET.batch, "step", 1.0, 1), entry, Setting(), files, tmp_path, stack)
+        begin(Plan(NET, NET.batch, "step", 1.0, 1), entry, Setting(), tmp_path, stack)
     assert key(NET, NET.batch, ROW, Setting(), first) != key(NET, NET.batch, ROW, Setting(), {**first, "flags": {}})
     file.write_text("torn", "utf-8")
     assert hello(tmp_path, Setting())["flags"]["products"].keys() == products.keys()

@@ -211,14 +211,13 @@ def test_a_product_or_a_pass_has_a_best_variant(again: Kernels, monkeypatch: pyt
 
 
 def test_a_framework_is_repeated_as_its_run_says(sides: list[Side]) -> None:
-    """In one line, whoever writes it: network, phase, settings and division as they were."""
-    entry = replace(sides[0].entry, division="tuned")
+    """In one line, whoever writes it: network, phase and settings as they were."""
+    entry = sides[0].entry
     plan = replace(PLAN, phase="forward", asked="my net.json")
     assert Steps(plan, entry).command == (
-        "python -m macro run 'my net.json' --frameworks numpy --batch 128 --phase forward --threads 1 --heap default "
-        "--division tuned"
+        "python -m macro run 'my net.json' --frameworks numpy --batch 128 --phase forward --threads 1 --heap default"
     )
-    (told,) = results.contest(plan, [entry], "tuned", 0.01, {"measuring": 1.0}).results
+    (told,) = results.contest(plan, [entry], 0.01, {"measuring": 1.0}).results
     assert told.repeat == Steps(plan, entry).command
 
 

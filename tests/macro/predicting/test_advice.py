@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -12,8 +11,6 @@ from macro.changes import products, threads
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
 from macro.predicting.judged import Foreseen, joined, together
-from macro.processes import confirmed
-from macro.processes.job import Setting
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected, Note
 from tests import build
@@ -170,23 +167,6 @@ def test_the_best_that_can_be_made_together_are_timed_again(monkeypatch: pytest.
     assert not any(advice.saves(one) for one in coarse)
     many = [*tried, foreseen("weights-transposed", -0.05), foreseen("foreach-optimizer", -0.04)]
     assert len(advice.chosen(step(), many)) == advice.BEST
-
-
-def test_what_won_is_kept_for_division_tuned_but_for_threads(own_state: object) -> None:
-    network, pytorch = step().plan.network, step().framework
-    said = list[str]()
-    confirm = partial(advice._confirm, step(), seconds=300.0, say=said.append)
-    confirm(foreseen("heap-keep+threads=2", -0.3))
-    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "keep")
-    advice._confirm(step(), None, 60.0, said.append)
-    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "keep")
-    assert said == ["--division tuned stays what a longer advice confirmed; --budget 300s replaces it"]
-    confirm(foreseen("threads=2", -0.3))
-    assert confirmed.find(network, pytorch, 1, "default") is None
-    confirm(foreseen("compile", -0.3))
-    assert confirmed.find(network, pytorch, 1, "default") == Setting(1, "default", {"compile": True})
-    confirm(None)
-    assert confirmed.find(network, pytorch, 1, "default") is None
 
 
 def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> None:

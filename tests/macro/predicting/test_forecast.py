@@ -24,6 +24,7 @@ from macro.predicting.forecast import Foreseer
 from macro.predicting.script_step import Plain
 from macro.processes import ahead
 from macro.processes.ahead import places
+from macro.watching import reply
 from macro.watching.ends import Ended
 from macro.watching.program import ScriptObserver
 from macro.watching.script import Script
@@ -329,6 +330,7 @@ def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: 
 
 def test_a_block_has_both_clocks() -> None:
     look = Plain(Script(Path("train.py")), cast(Any, None), print)
-    look.last = {"steps": [(0, 30_000_000, 10_000_000, 0, 0), (0, 50_000_000, 20_000_000, 0, 0)], "blocked": 10_000_000}
-    assert look.block() == pytest.approx({"wall": 0.04, "cpu": 0.02, "blocked": 0.0})
+    steps = [(0, 30_000_000, 10_000_000, 0, 0), (0, 50_000_000, 20_000_000, 0, 0)]
+    look.last = reply.block({"steps": steps, "blocked": 10_000_000, "load": None, "traced": None}, None, None)
+    assert look.timed() == pytest.approx({"wall": 0.04, "cpu": 0.02, "blocked": 0.0})
     assert isinstance(look, ScriptObserver)

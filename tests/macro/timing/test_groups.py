@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,73 +134,20 @@ class Unmixed(random.Random):
         return list(population)[:k]
 
 
-def test_of_changed_steps_the_next_process_starts_while_one_takes_its_first_steps(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """On another core, and then it is where all are."""
-    machine = Machine(monkeypatch, {"numpy": 1, "pytorch": 1, "jax": 1})
-    own, begins, told = entries("pytorch", "numpy", "jax"), {name: Event() for name in ("numpy", "jax")}, list[str]()
-    own[1].change, own[0].peak = "heap-keep", GIGABYTES
-
-    def start(plan: Plan, entry: Entry, *rest: Any) -> bool:
-        if event := begins.get(entry.framework.name):
-            event.set()
-        return machine.start(plan, entry)
-
-    def warm(plan: Plan, entry: Entry) -> bool:
-        following = {"pytorch": "numpy", "numpy": "jax"}.get(entry.framework.name)
-        told.append(entry.framework.name)
-        return following is None or begins[following].wait(60.0)
-
-    moved = list[str]()
-    monkeypatch.setattr(groups, "places", lambda threads: [[0], [1]])
-    monkeypatch.setattr(groups, "on", lambda place: nullcontext())
-    monkeypatch.setattr(groups, "_to_its_core", lambda entry: moved.append(entry.framework.name))
-    monkeypatch.setattr(groups, "_begin", start)
-    monkeypatch.setattr(groups, "_warm", warm)
-    with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
-    assert [x.framework.name for x in alive] == told == moved == ["pytorch", "numpy", "jax"] and left == []
-
-
-def test_of_changed_steps_the_first_process_says_how_many_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_first_process_says_how_many_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By what it has in memory when it is warm, before any other one starts."""
     Machine(monkeypatch, {})
     own, begun = entries("pytorch", "numpy", "jax"), list[str]()
-    own[1].change = own[2].change = "heap-keep"
 
     def warm(plan: Plan, entry: Entry) -> bool:
         entry.peak = 3 * GIGABYTES
         return True
 
-    monkeypatch.setattr(groups, "places", lambda threads: [[0], [1]])
-    monkeypatch.setattr(groups, "on", lambda place: nullcontext())
-    monkeypatch.setattr(groups, "_to_its_core", lambda entry: None)
     monkeypatch.setattr(groups, "_begin", lambda plan, entry, *rest: begun.append(entry.framework.name) is None)
     monkeypatch.setattr(groups, "_warm", warm)
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert begun == ["pytorch", "numpy"] == [one.framework.name for one in alive] and left == own[2:]
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two threads need two cores")
-def test_a_changed_step_of_several_threads_starts_on_cores_for_all_of_them(tmp_path: Path) -> None:
-    """Libraries count the cores when they are loaded."""
-    own = [Entry(find("numpy"), Setting(threads=count), change=change) for count, change in ((1, ""), (2, "threads=2"))]
-    with ExitStack() as stack:
-        files = turns.job_files.write_arrays(NETWORK, 8, tmp_path)
-        alive, _ = groups.fill(PLAN, own[0], own, own, files, tmp_path, stack, lambda text: None)
-    assert alive == own and [[*one.identity["threads"].values()] for one in own] == [[1], [2]]
-
-
-def test_a_process_that_started_ahead_runs_where_all_run() -> None:
-    own = sorted(os.sched_getaffinity(0))
-    with subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.sched_setaffinity(0, own[:1])) as process:
-        entry = entries("numpy")[0]
-        entry.process = SimpleNamespace(pid=process.pid)  # type: ignore[assignment]
-        groups._to_its_core(entry)
-        assert os.sched_getaffinity(process.pid) == {own[-1]} and entry.identity["affinity"] == own[-1:]
-        process.kill()
 
 
 def test_what_is_larger_than_all_memory_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -236,7 +179,7 @@ def test_one_beside_the_reference_always_fits(monkeypatch: pytest.MonkeyPatch, t
     for one in own:
         one.peak = 9 * GIGABYTES
     with ExitStack() as stack:
-        alive, left = groups.fill(PLAN, own[0], own, own, {}, tmp_path, stack, lambda text: None)
+        alive, left = groups.fill(PLAN, own[0], own, own, tmp_path, stack, lambda text: None)
     assert alive == own[:2] and left == own[2:]
 
 

@@ -34,7 +34,7 @@ def entry(name: str, threads: int, wall: float = 1.0, cpu: float = 1.0, change: 
 
 
 def pairs(entries: Sequence[Entry]) -> list[tuple[str, str, str]]:
-    made = results.contest(PLAN, entries, "default", 0.01, {})
+    made = results.contest(PLAN, entries, 0.01, {})
     words = [(x.baseline.split("variant:")[1], x.contender.split("variant:")[1], x.differs) for x in made.comparisons]
     return [(a.partition("/heap")[0], b.partition("/heap")[0], differs) for a, b, differs in words]
 

@@ -48,7 +48,7 @@ def test_the_first_step_of_a_turn_counts_only_where_steps_are_long(
 ) -> None:
     entry, process = Entry(find("numpy"), Setting()), Stepping(seconds)
     monkeypatch.setattr(groups, "begin", lambda *of: process)
-    assert groups._begin(PLAN, entry, {}, *(None,) * 2) and groups._warm(PLAN, entry)  # type: ignore[arg-type]
+    assert groups._begin(PLAN, entry, *(None,) * 2) and groups._warm(PLAN, entry)  # type: ignore[arg-type]
     groups.alike([entry], PLAN.counted)
     entry.process, process.asked = process, []  # type: ignore[assignment]
     turns._round(PLAN, random.Random(1), [entry], {1: NoPeak()})  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ import pytest
 from kernels.ops.gemm.problem import Gemm
 from macro.frameworks import Framework, find
 from macro.networks.base import chain
-from macro.processes import job
 from macro.processes.job import Setting
 from macro.timing.entry import Entry, Plan, begin
 from macro.watching import library_log
@@ -21,10 +20,10 @@ PLAN = Plan(NET, 32, "step", 1.0, 1)
 
 
 def logged(framework: Framework, folder: Path) -> list[Gemm]:
-    files, entry = job.write_arrays(NET, 32, folder), Entry(framework, Setting())
+    entry = Entry(framework, Setting())
     with ExitStack() as stack:
-        begin(PLAN, entry, entry.setting, files, folder, stack)
-    return library_log.logged(PLAN, entry, files, folder, lambda said: None).products
+        begin(PLAN, entry, entry.setting, folder, stack)
+    return library_log.logged(PLAN, entry, folder, lambda said: None).products
 
 
 @pytest.mark.slow

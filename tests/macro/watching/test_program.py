@@ -18,7 +18,7 @@ from macro.timing.entry import FEWEST
 from macro.watching import ends, kg, load, perf, program, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import Load
-from macro.watching.program import TRIES, ScriptObserver, watch
+from macro.watching.program import ScriptObserver, watch
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Script
 from micro.worker.client import Died
@@ -251,13 +251,13 @@ def test_load_and_perfs_processor_time_are_recorded(monkeypatch: pytest.MonkeyPa
     assert process.load == [Load(0.008, 0.002, 1.0)] * FEWEST
 
 
-@pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, TRIES)])
+@pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, ScriptObserver.tries)])
 def test_a_block_in_which_memory_grew_is_taken_again(faults: list[int], taken: int) -> None:
     fake: Any = Program(faults=faults)
     look = ScriptObserver(SCRIPT, fake, lambda text: None)
     look.recording.program["heap"] = "keep"
     look.seen, look.skip = Watched(), 0
-    look._undisturbed(2)
+    look.undisturbed(2)
     assert len(fake.asked) == taken
 
 
@@ -281,7 +281,7 @@ def test_an_interrupt_while_rounds_are_read_loses_one_at_most(monkeypatch: pytes
 def test_an_answer_of_another_kind_is_an_error() -> None:
     fake: Any = Program({"kind": "heap", "done": True})
     with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):
-        ScriptObserver(SCRIPT, fake, lambda text: None)._block(1)
+        ScriptObserver(SCRIPT, fake, lambda text: None).block(1)
 
 
 def test_a_script_that_stops_stepping_has_ended() -> None:

@@ -14,7 +14,7 @@ from macro.processes.job import Setting
 from macro.timing.entry import FEWEST, Entry, Plan
 from macro.watching import rounds
 from macro.watching.rounds import SPARE, Turn, in_turns
-from macro.watching.watch import TRIES, NetworkObserver
+from macro.watching.watch import NetworkObserver
 from tests.macro.watched import NET
 
 STEP = 200_000_000  # nanoseconds: longer than a block
@@ -34,8 +34,8 @@ class Process:
         count = request["count"]
         if kind == "steps":
             faults = [self.plain.pop(0) if self.plain else PLAIN for _ in range(count)]
-            times = {"cpu_ns": [STEP] * count, "blocked_ns": [0] * count, "system_ns": [0] * count}
-            return {**times, "faults": faults}
+            times = {name: [STEP] * count for name in ("wall_ns", "cpu_ns")}
+            return {**times, "blocked_ns": [0] * count, "system_ns": [0] * count, "faults": faults}
         steps = [[self.now + i * STEP, self.now + (i + 1) * STEP, STEP, 0] for i in range(count)]
         self.now, self.traced = self.now + count * STEP, self.traced + 1
         faults = [self.faults.pop(0) if self.faults else PLAIN for _ in range(count)]
@@ -65,7 +65,7 @@ def test_a_step_in_which_the_process_grew_is_taken_again(grown: int) -> None:
 def test_one_that_always_grows_stays_as_it_is() -> None:
     look, process = looked(*[GROWS] * 9)
     (seen,) = look.unread
-    assert (seen.retaken, process.traced, len(seen.steps)) == (TRIES, TRIES, 1)
+    assert (seen.retaken, process.traced, len(seen.steps)) == (NetworkObserver.tries, NetworkObserver.tries, 1)
 
 
 def test_a_plain_step_that_grew_excuses_none() -> None:

@@ -113,7 +113,7 @@ if __name__ == "__main__":
         py_modules=["kernelgap"],
         entry_points={"console_scripts": ["kernelgap = kernelgap:main"]},
         packages=find_packages(include=["kernels*", "micro*", "macro*", "reports*"]),
-        package_data={"": ["*.c", "*.cu", "*.json", "*.txt"], "micro": ["shapes/*"]},
+        package_data={"": ["*.c", "*.cu", "*.json", "*.toml", "*.txt"], "micro": ["shapes/*"]},
         install_requires=[
             "numpy>=2.0",
             "scipy>=1.14",

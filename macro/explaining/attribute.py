@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from macro.explaining import kinds
-from macro.explaining.columns import joined, of_symbol
 from macro.explaining.rows import Row, passes, together
 from macro.explaining.waiting import waiting
 from macro.watching.perf import FAULTS, Sample
@@ -66,7 +65,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         places = locate(watched.spans, [sample for sample, _ in stepping])
         outside = unknown = 0
         for (sample, step), place in zip(stepping, places, strict=True):
-            column = joined(of_symbol(sample.symbol, sample.module), place.column)
+            column = kinds.joined(kinds.of_symbol(sample.symbol, sample.module), place.column)
             outside += not place.inside
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import re
 from collections import defaultdict
@@ -16,37 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kernels.errors import UsageError
-from macro.explaining.kinds import UNKNOWN
+from macro.explaining.kinds import of_kernel
 from macro.traces import chrome
 from macro.traces.chrome import Device, Work
-
-PATTERNS = (
-    ("pooling", r"triton_\w*pool"),
-    ("reduction", r"triton_(red|per)_\w*conv"),  # of a bias' gradient, named after what it follows
-    ("element-wise", r"triton_poi|op_?tensor|(relu|sigmoid|tanh|exp)_(forward|dgrad)"),  # … too
-    ("communication", r"nccl"),
-    ("attention", r"flash|fmha|attention|softmax_warp_forward.*mha"),
-    ("layout reorder", r"nchwto|nhwcto|tonchw|tonhwc|nchw2nhwc|nhwc2nchw|transpose|permute"),
-    ("optimizer", r"multi_tensor|adam|fusedoptim|sgd_|foreach|optimizer_"),
-    ("random numbers", r"distribution_|random|philox|dropout"),
-    ("normalization", r"batch_?norm|bn_fw|bn_bw|layer_?norm|rms_?norm|group_?norm|lrn"),
-    ("pooling", r"pool"),
-    ("softmax and loss", r"softmax|nll_loss|cross_entropy|mse_loss|binary_cross"),
-    ("recurrent cell", r"lstm|gru|rnn|elemwise_?cell"),
-    ("embedding", r"embedding|index_?select|gather|scatter"),
-    # cuDNN's FFT convolutions multiply complex matrices, which nothing else of a network does.
-    (
-        "convolution",
-        r"conv(?!ert)|cgemm|fft2d|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|"
-        r"[sh]cudnn|(columns|frames)_",
-    ),
-    ("gemm", r"gemm|gemv|nvjet|triton_tem\w*mm|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
-    ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel|cupy_(sum|max|min|mean|prod)_"),
-    ("cast", r"(?<!no)(?<!broad)cast|convert|direct_copy.*half|bfloat16_copy"),
-    ("copy", r"copy|memcpy|cat_?array|slice|pad"),
-    ("clear", r"fill|memset|zero"),
-    ("element-wise", r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|cupy_"),
-)
 
 Span = tuple[int, int]
 NS = 1e-9
@@ -174,20 +145,8 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
         if item.kind == "kernel":
             calls[item.name] += item.start == start
             took[item.name] += end - start
-    kernels = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
+    kernels = [Kernel(of_kernel(name), name, calls[name], NS * long) for name, long in took.items()]
     return sorted(kernels, key=lambda x: -x.seconds)
-
-
-@functools.cache
-def _compiled() -> list[tuple[str, re.Pattern[str]]]:
-    return [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
-
-
-@functools.lru_cache(maxsize=4096)
-def kind_of(name: str) -> str:
-    """Return the kind of work of a kernel; `unknown` where no pattern matches."""
-    low = name.lower()
-    return next((kind for kind, pattern in _compiled() if pattern.search(low)), UNKNOWN)
 
 
 def short(name: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from macro.explaining import operations
+from macro.explaining import kinds
 from macro.watching.recording import Event
 from reports.explanation import Module, Part
 
@@ -188,9 +188,9 @@ def _column(event: Event, updates: bool) -> str | None:
     name = event.name
     if name.startswith(LOADER):
         return "data"
-    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not operations.known(name):
+    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not kinds.known(name):
         return None
-    kind = operations.kind(name) or "dispatch"
+    kind = kinds.of_operation(name) or "dispatch"
     return "optimizer" if updates and kind in ("element-wise", "reduction") else kind
 
 

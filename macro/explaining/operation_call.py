@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macro.explaining.operations import stem
+from macro.explaining.kinds import stem
 
 BYTES = {
     1: "bool/signed char/unsigned char/c10::qint8/c10::quint8/c10::Float8_e4m3fn/c10::Float8_e5m2",

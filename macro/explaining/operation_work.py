@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from macro.explaining.kinds import of_operation
 from macro.explaining.operation_call import PASSES, SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
-from macro.explaining.operations import kind
 
 MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf16"}, "c10::Half": {"dtype": "fp16"}}
 # Which inputs are the two factors; of a linear layer the second is N×K, and may be packed.
@@ -38,7 +38,7 @@ TRANSPOSED = {BACKWARD: 7, "convolution_overrideable": 6}
 
 def amount(call: Call) -> Amount | None:
     """Return the work of a call; None where it is unknown."""
-    of = kind(call.name)
+    of = of_operation(call.name)
     if of == "dispatch":
         return Amount(0.0, 0.0)
     try:
@@ -59,9 +59,9 @@ def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
     """Return the benchmark of micro and options that measure this call by itself; None if there are none.
     A convolution's backward pass has two of equal work: the image's gradient is taken if it is computed."""
     try:
-        if kind(call.name) == "convolution":
+        if of_operation(call.name) == "convolution":
             return _conv_options(_plain(call))
-        return _gemm_options(_plain(call)) if kind(call.name) == "gemm" else None
+        return _gemm_options(_plain(call)) if of_operation(call.name) == "gemm" else None
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import memory
 from kernels.errors import Unavailable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from micro.measuring.checks import Checks
     from reports.record import Comparison, Result, Run
 
-T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
 SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second try
@@ -61,23 +60,13 @@ class Ratio:
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
-    """Measure two cases of a benchmark and return the ratio of the second to the first. Raises SuiteError."""
-
-    def take(share: float) -> Ratio | None:
-        ran = run(benchmark, options, share)
-        ratio = _ratio(ran.results, ran.comparisons)
-        return ratio if ratio is not None and _useful(ratio) else None
-
-    return tried(take, seconds)
-
-
-def tried(take: Callable[[float], T | None], seconds: float) -> T:
-    """Call `take` with a share of `seconds`, and once more with the rest where it returned None.
-    None means too few rounds, or too wide an interval.
-    A second try helps where other processes had the processor. Raises TooFewRounds."""
+    """Measure two cases of a benchmark and return the ratio of the second to the first.
+    A second try helps where other processes had the processor. Raises SuiteError."""
     for share in SHARES:
-        if (value := take(share * seconds)) is not None:
-            return value
+        ran = run(benchmark, options, share * seconds)
+        ratio = _ratio(ran.results, ran.comparisons)
+        if ratio is not None and _useful(ratio):
+            return ratio
     raise TooFewRounds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kernels.devices import open_device
@@ -28,7 +28,6 @@ PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
 OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables that change no kernel
-SLOW = 30e9  # FLOP/s of a product, where the step has no other to go by
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
 LARGE = 0.01  # of a step: a kernel that takes less is not measured
 MOST = 0.1  # of a step: more is not left unknown in a prediction
@@ -190,25 +189,6 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
         share = sum(x.seconds for x in parts) / sum(x.of for x in parts)
         parts.append(around("the smaller ones", share * small, abs(share * small), small))
     return Forecast((*parts, *(unknown(x.name, took) for x, took in lost.items())))
-
-
-def added(asked: Asked, x: Problem, variant: str) -> Part:
-    """Predict a product that the step does not have yet by its seconds alone. Raises SuiteError."""
-    spent = gathered(by_row(asked.before, Gemm, PRODUCTS))
-    rate = sum(product.flops * len(of) for product, of in spent.items()) / took if (took := total(spent)) else SLOW
-    less = _alone.smaller(x, rate * _alone.SHARES[0] * asked.alone / ROUNDS)
-    how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
-
-    def take(seconds: float) -> Part | None:
-        ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, seconds), x.flops / less.flops
-        estimate = next((result.seconds for result in ran.results if result.role == "measured"), None)
-        if estimate is None:
-            raise _alone.unmeasured(ran.results)
-        if estimate.low is None or estimate.high is None:
-            return None
-        return around(x.name, scale * estimate.median, scale * _alone.NARROWER * (estimate.high - estimate.low) / 2)
-
-    return _alone.tried(take, asked.alone)
 
 
 def together(*forecasts: Forecast) -> Forecast:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from kernels.errors import SuiteError
@@ -19,7 +19,7 @@ from macro.networks.layer import Node, size
 from macro.networks.layers import BatchNorm, Dropout, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing import results
-from macro.timing.entry import Entry, Plan
+from macro.timing.entry import Plan
 from macro.watching.recording import Recording
 from macro.watching.watch import Side
 from reports.explanation import Breakdown, Cell, Fastest, Headroom
@@ -33,33 +33,8 @@ DROPOUT = 0.01  # share of a dropout that is measured
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
+Kernels = tuple[str, dict[str, Any]]  # a benchmark of micro, and the axes and settings that it is given
 PASSES = ("element-wise", "softmax and loss", "reduction", "optimizer", "pooling", "normalization", "random numbers")
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """A benchmark of micro, and the axes and settings that it is given."""
-
-    benchmark: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def command(self) -> str:
-        """The command line."""
-        return nominal.command(self.benchmark, self.options)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Steps of the framework itself, where micro has no benchmark."""
-
-    plan: Plan
-    entry: Entry
-
-    @property
-    def command(self) -> str:
-        """The command line."""
-        return results.repeat(self.plan, self.entry)
 
 
 def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
@@ -109,21 +84,25 @@ def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
     return replace(p, m=m, n=n, trans=STORED[kind])
 
 
-def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | Steps:
-    """Return the benchmark of a cell by itself, for the side where it takes longer."""
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | None:
+    """Return the benchmark of a cell by itself, for the side where it takes longer; None where micro has none."""
     side = sides[cell.gap <= 0]
     row = product(cell, by_name)
     if row is not None and cell.column in ("gemm", "packing"):
         p = as_called(row, side, by_name)
-        return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
+        return "gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)}
     if cell.column == "convolution" and (conv := convolution(cell, by_name)) is not None:
-        return Kernels("conv", {**axes(conv), **_settings(side.entry.setting)})
+        return "conv", {**axes(conv), **_settings(side.entry.setting)}
     if cell.column == "OS memory":
-        return Kernels("memory", {"faults": True})
+        return "memory", {"faults": True}
     passes = _pass(cell, plan, by_name)
-    if passes is not None:
-        return Kernels(passes.benchmark, {**passes.options, **_settings(side.entry.setting)})
-    return Steps(plan, side.entry)
+    return (passes[0], {**passes[1], **_settings(side.entry.setting)}) if passes else None
+
+
+def command(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> str:
+    """Return the command that repeats a cell by itself, where micro has no benchmark steps of the framework."""
+    again = repeat(cell, plan, sides, by_name)
+    return nominal.command(*again) if again else results.repeat(plan, sides[cell.gap <= 0].entry)
 
 
 def _settings(setting: Setting) -> dict[str, Any]:
@@ -142,34 +121,33 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return None
     (row,) = rows
     if row.name == "loss":
-        return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
+        return "elementwise", {"batch": plan.batch, "classes": plan.network.classes}
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
     if node is not None and (options := image_pass(node, role, plan.batch)):
-        return Kernels("elementwise", options)
+        return "elementwise", options
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
-        return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
+        return "optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count}
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
-        return Kernels("update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch})
-    return _activation(node, row, plan.batch) if node is not None and " activation" in row.name else None
-
-
-def _activation(node: Node, row: Row, batch: int) -> Kernels:
+        return "update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch}
+    if node is None or " activation" not in row.name:
+        return None
     phase = "dgrad" if row.name.endswith("gradient") else "forward"
-    return Kernels("elementwise", {"count": batch * size(node.output), "kind": node.activation, "phase": phase})
+    return "elementwise", {"count": plan.batch * size(node.output), "kind": node.activation, "phase": phase}
 
 
 def best(again: Kernels) -> tuple[str, float] | None:
     """Measure a product or pass, out of cache as in a step; return the fastest variant and its seconds.
     None for other benchmarks, for a gradient that is measured with its forward pass, or where nothing could be
     measured."""
-    both = again.options.get("phase") == "step" or "units" in again.options
-    if again.benchmark not in ("gemm", "elementwise", "conv") or both:
+    benchmark, options = again
+    both = options.get("phase") == "step" or "units" in options
+    if benchmark not in ("gemm", "elementwise", "conv") or both:
         return None
     import micro
 
     try:
-        run = micro.measure(micro.plan(again.benchmark, **again.options, cold="all", budget=BUDGET))
+        run = micro.measure(micro.plan(benchmark, **options, cold="all", budget=BUDGET))
     except SuiteError:
         return None
     timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
@@ -181,7 +159,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
     measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, by_name)
-        if cell.column == "packing" or isinstance(again, Steps):  # packing is a part of its product
+        if cell.column == "packing" or again is None:  # packing is a part of its product
             continue
         try:
             fastest = best(again)
@@ -190,7 +168,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
         if fastest is not None:
             variant, seconds = fastest
             took = max(cell.a, cell.b)
-            measured.append(Headroom(cell.row, again.command, variant, seconds, took, 1 - seconds / took))
+            measured.append(Headroom(cell.row, nominal.command(*again), variant, seconds, took, 1 - seconds / took))
     return measured
 
 
@@ -225,7 +203,7 @@ def benchmarks(call: Call) -> list[Kernels]:
     benchmark, options = again
     both = options.get("direction") == "dgrad" and all(call.arguments[10][:2])
     directions = ("dgrad", "wgrad") if both else (options.get("direction"),)
-    return [Kernels(benchmark, {**options, "direction": x} if x else options) for x in directions]
+    return [(benchmark, {**options, "direction": x} if x else options) for x in directions]
 
 
 def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:

@@ -55,11 +55,6 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
-        if left > 0 and (swapped := swaps(step, tried, best)):
-            more = [x for x in swapped if x not in best]
-            both = [foreseer.both(swapped)] if len(swapped) > 1 else []
-            best, others = [*best, *more], [*others, *both]
-            left -= each * (len(more) + len(both))
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
         timed = foreseer.turns(last, [*best, *others], file, say) if best else []
     winner = combined(timed[: len(best)], timed[len(best) :])
@@ -138,27 +133,6 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
         if len(best) < BEST and applies(step, [*best, candidate]):
             best.append(candidate)
     return best
-
-
-def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the best with one replaced by a change that it excludes, if few rounds cannot rank both.
-    The list ends with the replacement, or holds two; it is empty where there is no such change."""
-    left = [x for x in tried if x not in best and may_help(x, _likely(x))]
-    for candidate in sorted(left, key=_likely):
-        against = [at for at, other in enumerate(best) if not applies(step, [other, candidate])]
-        if len(against) != 1 or not _alike(candidate, best[against[0]]):
-            continue
-        (at,) = against
-        swapped = [*best[:at], candidate, *best[at + 1 :]]
-        if applies(step, swapped):
-            return swapped[: max(2, at + 1)]
-    return []
-
-
-def _alike(candidate: Foreseen, other: Foreseen) -> bool:
-    """True if the measured intervals of both overlap."""
-    a, b = candidate.prediction.measured, other.prediction.measured
-    return a is not None and b is not None and a.low <= b.high and b.low <= a.high
 
 
 def may_help(candidate: Foreseen, seconds: float) -> bool:

@@ -17,7 +17,7 @@ from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
-from macro.changes.batch import _axis
+from macro.changes.settings import _axis
 from macro.explaining.rows import rows
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from macro import changes
-from macro.changes import products, threads
+from macro.changes import products, settings
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
 from macro.predicting.judged import Foreseen, joined, together
@@ -129,7 +129,7 @@ def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_change_has_one_value_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "cores", lambda: 4)
+    monkeypatch.setattr(settings, "cores", lambda: 4)
     one, two, keep = foreseen("threads=2"), foreseen("threads=4"), foreseen("heap-keep")
     assert advice.applies(step(), [two, keep]) and not advice.applies(step(), [two, keep, one])
 

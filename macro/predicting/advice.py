@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from macro.changes import Named
 from macro.changes.base import Before, Step
 from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
-from macro.predicting.judged import Foreseen
+from macro.predicting.judged import Foreseen, Say
 from macro.predicting.judged import together as with_all
 from macro.processes import confirmed
 from micro.worker.process import POOLS
@@ -35,7 +35,7 @@ WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; FIRST is for turns of 
 LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
 
 
-def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
+def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     """Write the advice into the run file; return the shell file of what helped most.
     The file is empty but for a comment where nothing helped. `seconds`: of the whole, but for proofs of equal work and
     what the fewest rounds of the best changes take."""
@@ -95,7 +95,7 @@ def _candidates(step: Step) -> Sequence[Named]:
     return [named for named in every if named.refused(step) is None]
 
 
-def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Callable[[str], None]) -> None:
+def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Say) -> None:
     """Keep the winner for division `tuned`, whose threads and batch are asked for; else forget it.
     A shorter advice, which resolves less, leaves what a longer one confirmed."""
     if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):

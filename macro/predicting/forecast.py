@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels import heap
 from kernels.devices.cpu import cores
@@ -22,10 +22,9 @@ from macro.changes import Named, _alone
 from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.changes.heaps import beside
-from macro.equality.answer import takes
 from macro.predicting import judged, network_step, script_step
-from macro.predicting.judged import NOT_TIMED, Foreseen, at_once, joined, together
-from macro.processes.ahead import on, places, room_for
+from macro.predicting.judged import NOT_TIMED, Foreseen, Say, at_once, joined, together
+from macro.processes.ahead import on
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -50,7 +49,7 @@ class Foreseer:
     watching: float  # seconds that the step is watched, once, where anything is to be predicted
     alone: float  # seconds that kernels are measured by themselves, for all changes together
     file: RunFile
-    say: Callable[[str], None]
+    say: Say
     arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
@@ -59,21 +58,21 @@ class Foreseer:
 
     def __post_init__(self) -> None:
         self.held = {x.change: x for x in self.file.run.predictions}
+        self.steps = network_step if self.step.script is None else script_step
 
     @cached_property
     def before(self) -> Before:
         if why := perf.missing():
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        watch = partial(network_step.before, arrays=self.arrays) if self.step.script is None else script_step.before
-        return watch(self.step, self.watching, self.say)
+        return self.steps.before(self.step, self.watching, self.say, self.arrays)
 
-    @property
-    def turns(self) -> Callable[..., list[Foreseen]]:
-        """The function that times changes in turns with the unchanged step: a network's, or a script's."""
-        if self.step.script is not None:
-            return partial(script_step.make, peak=int(self.before.identity.get("peak", 0)))
-        identity = _identity(self.before) if "before" in self.__dict__ else {}
-        return partial(network_step.make, folder=self.arrays, identity=identity)
+    def turns(
+        self, step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
+    ) -> list[Foreseen]:
+        """Time changes in turns with the unchanged step; return and record each with its measurement.
+        `hopeless`: a share of the step; changes that certainly save less are left out after some rounds."""
+        identity = self.before.identity if "before" in self.__dict__ else {}
+        return self.steps.make(step, foreseen, file, say, self.arrays, identity, hopeless)
 
     @property
     def proving(self) -> float:
@@ -86,12 +85,10 @@ class Foreseer:
         new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
-        before = self.before  # where it cannot be watched, nothing changed of it can
-        if self.step.script is not None:
-            script_step.check(self.step, before.identity.get("peak", 0))
+        identity = self.before.identity  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
-        for place in self._places(new):
+        for place in self.steps.free_cores(self.step, [named.apply(self.step) for named in new], identity):
             free.put(place)
         with ThreadPoolExecutor(free.qsize()) as pool:
             try:
@@ -120,28 +117,17 @@ class Foreseer:
             self._kept([named], changed, change.costs, Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {why}")
         return bool(why)
 
-    def _places(self, asked: Sequence[Named]) -> list[list[int]]:
-        """Return the cores of each changed step that is observed beside others.
-        A framework that times kernels as it is built runs beside none, as do steps that memory is too small for.
-        Scripts share all cores."""
-        if self.step.script is not None:  # most of their time goes into starting, by one thread each
-            return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
-        every = places(self.step.setting.threads or cores())
-        plans = [self.step.plan, *(named.apply(self.step).plan for named in asked)]
-        most = max(takes(plan.network, plan.batch) for plan in plans)
-        fit = 1 if self.step.framework.chooses else room_for(most)
-        return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
-
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
         changed = named.apply(self.step)
         same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
         arrays = self.arrays if same else None
-        after = partial(network_step.after, arrays=arrays) if self.step.script is None else script_step.after
         with ExitStack() as stack:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
-                return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks)
+                return self.steps.after(
+                    changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks, arrays
+                )
             except Ended as end:
                 return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
             except SuiteError as error:
@@ -230,7 +216,7 @@ class Foreseer:
         prediction = replace(prediction, reason=why) if why else prediction
         self.file.append(prediction)
         seen = self.seen.get(joined(changes))
-        return Foreseen(changes, changed, prediction, _identity(seen) if isinstance(seen, Seen) else {}, forecast)
+        return Foreseen(changes, changed, prediction, seen.identity if isinstance(seen, Seen) else {}, forecast)
 
 
 @contextmanager
@@ -279,8 +265,3 @@ def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
     return (
         around("the step", prediction.predicted.seconds, judged.of_kernels(prediction, processes, model=False), step),
     )
-
-
-def _identity(seen: Seen) -> dict[str, Any]:
-    """Return what the process reported that it is, without what it built."""
-    return {name: value for name, value in seen.identity.items() if name not in network_step.BUILT}

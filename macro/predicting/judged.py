@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from reports.record import Expected, Prediction
 if TYPE_CHECKING:
     from reports.store import RunFile
 
+Say = Callable[[str], None]  # where progress is reported
 MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
 DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it

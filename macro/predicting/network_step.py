@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import shlex
@@ -18,15 +19,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import macro.explaining.rows as rows_of
+from kernels.devices.cpu import cores
 from kernels.errors import LaunchError
 from macro import frameworks
 from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
 from macro.equality import gate
+from macro.equality.answer import takes
 from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
-from macro.predicting.judged import Foreseen
+from macro.predicting.judged import Foreseen, Say
 from macro.processes import job
+from macro.processes.ahead import places, room_for
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
@@ -47,7 +51,7 @@ LEAST = 4  # rounds of the unchanged step
 PREFIX = "kernelgap-whatif-"  # of a folder
 
 
-def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path) -> Before:
+def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
@@ -82,9 +86,7 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
     )
 
 
-def after(
-    step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
-) -> Seen:
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
     """Run some steps of the changed step to observe it; none if `looks` is empty.
     Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
     its process. Raises SuiteError."""
@@ -142,6 +144,20 @@ def _identity(side: Side) -> dict[str, Any]:
     return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
 
 
+def _unbuilt(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a process reported of itself, without what it built."""
+    return {name: value for name, value in identity.items() if name not in BUILT}
+
+
+def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
+    """Return the cores of each changed step that is observed beside others.
+    A framework that times kernels as it is built runs beside none, as do steps that memory is too small for."""
+    every = places(step.setting.threads or cores())
+    most = max(takes(x.plan.network, x.plan.batch) for x in (step, *changed))
+    fit = 1 if step.framework.chooses else room_for(most)
+    return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
+
+
 def started_with(pid: int) -> tuple[str, dict[str, str]]:
     """Return the files that a process has mapped, and its environment; empty where the system denies it."""
     texts = []
@@ -168,16 +184,16 @@ def make(
     step: Step,
     foreseen: Sequence[Foreseen],
     file: RunFile,
-    say: Callable[[str], None],
+    say: Say,
     folder: Path,
     identity: Mapping[str, Any],
-    hopeless: float | None = None,
+    hopeless: float | None,
 ) -> list[Foreseen]:
     """Time changes in turns with the unchanged step; return and record each with its measurement.
     `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
     step: changes that certainly save less are left out after some rounds, and the others need no more."""
-    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
-    unchanged = Entry(step.framework, step.setting, identity=dict(identity))
+    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=_unbuilt(identity))
+    unchanged = Entry(step.framework, step.setting, identity=_unbuilt(identity))
     changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
     for entry in (twin, unchanged, *changed):
         entry.warm = foreseen[0].prediction.step  # about, until it is started
@@ -189,11 +205,13 @@ def make(
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
     """Return the entry of a changed step in the plan of the unchanged one.
     `names`: of its changes; `identity`: that its process reported already."""
-    batch = changed.plan.batch
-    other = None if batch == step.plan.batch else batch
-    again = _again(step, names)
     return Entry(
-        changed.framework, changed.setting, identity=dict(identity), change="+".join(names), again=again, batch=other
+        changed.framework,
+        changed.setting,
+        identity=_unbuilt(identity),
+        change="+".join(names),
+        again=_again(step, names),
+        batch=changed.plan.batch if changed.plan.batch != step.plan.batch else None,
     )
 
 
@@ -226,12 +244,7 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 
 
 def _take(
-    plan: Plan,
-    taking: Sequence[Entry],
-    file: RunFile,
-    say: Callable[[str], None],
-    folder: Path,
-    end: Callable[[], None],
+    plan: Plan, taking: Sequence[Entry], file: RunFile, say: Say, folder: Path, end: Callable[[], None]
 ) -> str | None:
     """Take turns, resuming what the run file holds, and record the contest; return its name.
     None where no changed step does the unchanged one's work."""

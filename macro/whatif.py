@@ -181,8 +181,7 @@ def _joined(step: Step, changes: Sequence[Named]) -> str | None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 where a change is not in the process, or its step fails or is unequal.
-    A stopped run returns the code of its signal."""
+    """Run the command; return 1 for a change that is not there, fails or is unequal, or a signal's code."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()

@@ -60,8 +60,7 @@ class Ratio:
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
-    """Measure two cases of a benchmark and return the ratio of the second to the first.
-    A second try helps where other processes had the processor. Raises SuiteError."""
+    """Return the ratio of a benchmark's second case to its first, tried twice. Raises SuiteError."""
     for share in SHARES:
         ran = run(benchmark, options, share * seconds)
         ratio = _ratio(ran.results, ran.comparisons)
@@ -71,9 +70,7 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Return the useful ratios of these problems, each with the given operands cold.
-    Problems with a wide interval are measured once more in the time that is left; the narrower ratio counts. Raises
-    SuiteError."""
+    """Return the useful ratios of these problems, wide ones measured again. Raises SuiteError."""
     best: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}
@@ -89,8 +86,9 @@ def _useful(ratio: Ratio) -> bool:
 
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
     """Measure the ratios of several problems of one kind; None where there were too few rounds.
-    Problems with the same cold operands, except poolings, share one run, whose kernels start once and share the time.
-    Raises SuiteError."""
+
+    Problems with the same cold operands, except poolings, share one run, whose kernels start once. Raises SuiteError.
+    """
     (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
         each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
@@ -174,9 +172,9 @@ def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
-    """Halve the largest sizes of `x` until it has at most `flops`.
-    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only; the axis
-    `varied` stays."""
+    """Halve the largest sizes of `x`, but for the axis `varied`, until it has at most `flops`.
+
+    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only."""
     names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:

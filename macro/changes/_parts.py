@@ -67,8 +67,7 @@ def total(spent: Spent) -> float:
 
 
 def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
-    """Yield each row, each of its problems of this kind as the framework has it, and its seconds.
-    Seconds are those in `columns`; several problems of a row share them by their FLOP."""
+    """Yield rows, their problems of this kind, and the seconds in `columns`, shared by FLOP."""
     for (names, column), took in before.cells.items():
         problems = list(_called(before, names, kind)) if column in columns else []
         flops = sum(x.flops for _, x in problems)
@@ -91,8 +90,7 @@ def swapped(asked: Asked, field: str) -> Forecast:
 
 
 def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Predict products from each one alone, in the two cases of these options.
-    Products inside recurrent cells and attention stay unknown."""
+    """Predict products outside recurrent cells and attention from each one alone, in two cases."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -114,9 +112,7 @@ def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, forec
 
 
 def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
-    """Return the step's problems of these kinds of work.
-    Raises Unavailable where most work of the kinds `have` is in no problem of a kernel here, and takes MOST of the
-    step."""
+    """Return the step's problems of these kinds; raise Unavailable where most work is in others."""
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
     if rest > max(total(spent), MOST * asked.before.seconds):
@@ -141,8 +137,7 @@ def _of(name: str, rows: Sequence[str]) -> bool:
 
 
 def pooling(node: Node, step: Step) -> Pooling | None:
-    """Return a layer's pooling, where a kernel of this suite does the same.
-    It does for square images and windows without padding."""
+    """Return a layer's pooling where a kernel here does the same: square, without padding."""
     layer = node.layer
     if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
         return None
@@ -157,8 +152,9 @@ def pooling(node: Node, step: Step) -> Pooling | None:
 
 def alike(asked: Asked) -> dict[str, Any]:
     """Return the settings of the unchanged step, as options.
-    Raises Unavailable where kernels by themselves would run in other settings: they run in this Python, without the
-    step's own variables."""
+
+    Raises Unavailable where kernels by themselves would run in other settings: in this Python, without its variables.
+    """
     setting, script = asked.unchanged.setting, asked.unchanged.script
     if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
         raise Unavailable(f"{script.python} may have other kernels than this Python, by which they are measured")
@@ -169,6 +165,7 @@ def alike(asked: Asked) -> dict[str, Any]:
 
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Predict each problem: its seconds in the step times its ratio alone.
+
     Problems of LARGE of the step or more are measured and share the time, with operands in cache as the step has them;
     smaller ones are assumed to change as those do. What is far larger than the last cache is measured in part, since
     allocating, filling and checking it takes longer than its rounds. Raises TooFewRounds where problems of more than
@@ -200,7 +197,8 @@ def together(*forecasts: Forecast) -> Forecast:
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Predict parts of a step one after another, each with a share of the time by its `seconds`.
-    Parts without seconds are not measured. Raises TooFewRounds for kernels of more than MOST of the step."""
+
+    Raises TooFewRounds for kernels of more than MOST of the step."""
     all_seconds, predicted = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:

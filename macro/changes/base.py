@@ -66,7 +66,8 @@ class Step:
 
     def refuses_knob(self, name: str, value: object, compiled: bool = False) -> str | None:
         """Return the reason why a knob of PyTorch's adapter cannot be set to `value`, or None.
-        It is another framework, or the knob is set already. `compiled`: the compiled row has the knob too."""
+
+        `compiled`: the compiled row has the knob too."""
         if self.row.removesuffix("-compile" if compiled else "") != "pytorch":
             return f"no switch of {self.framework.name}'s is known here"
         return "it is made already" if self.knob(name) == value else None

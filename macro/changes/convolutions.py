@@ -39,8 +39,7 @@ def _took_layout(before: Before, after: Seen) -> Effect:
 
 
 def _brings_layout(asked: Asked) -> Forecast:
-    """Predict convolutions and poolings from each one alone in both orders.
-    Element-wise work does not depend on the order; normalizations do, and are not measured."""
+    """Predict convolutions and poolings alone in both orders; normalizations are not measured."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
     before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
@@ -56,8 +55,7 @@ def _brings_layout(asked: Asked) -> Forecast:
 
 
 def _variant(x: Problem) -> str:
-    """Return the benchmark's variant: with bias, except for dgrad.
-    The bias' gradient is a sum over images, slower with channels last."""
+    """Return the benchmark's variant; a bias' gradient, a sum over images, is slower with NHWC."""
     return "torch" if isinstance(x, Conv) and x.direction == "dgrad" else "torch-bias"
 
 

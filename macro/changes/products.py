@@ -46,8 +46,8 @@ def preloaded(
     needless: Callable[[], str | None] = lambda: None,
 ) -> Change:
     """Return the change that preloads a library which changes MKL's products.
-    `took` is called where the library is mapped; `needless` returns the reason why it changes nothing on this machine.
-    """
+
+    `took` is called where the library is mapped; `needless` returns why it changes nothing on this machine."""
 
     def shown(before: Before, after: Seen) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -110,8 +110,7 @@ def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
-    """Return the families with at least RARE of the samples.
-    The longer of two recordings shows rarer ones alone."""
+    """Return the families with at least RARE of the samples: rarer ones show in long recordings alone."""
     samples = _families(symbols, *groups)
     return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
@@ -143,8 +142,7 @@ def _took_openblas(before: Before, after: Seen) -> Effect:
 
 
 def _took_blis(before: Before, after: Seen) -> Effect:
-    """Check that no product is left in MKL's kernels.
-    BLIS's own kernels have no names, and its library is mapped from the start."""
+    """Check that no product is left in MKL's kernels: BLIS's own kernels have no names."""
     effect = gone(before, after, KERNEL, "MKL's kernels")
     return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")
 

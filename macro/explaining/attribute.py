@@ -119,8 +119,7 @@ def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
 
 
 def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[Place]:
-    """Return the place of each sample, in the order given.
-    The rows are of the innermost span that has rows, the column is of the innermost span."""
+    """Return each sample's place: rows of the innermost span with rows, column of the innermost."""
     waiting = sorted(spans, key=lambda span: (span["start"], -span["end"]))
     threads = {span.get("thread") for span in waiting} - {None}
     order = sorted(range(len(samples)), key=lambda i: samples[i].time)
@@ -151,8 +150,7 @@ def _column(span: Mapping[str, Any]) -> str | None:
 
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
-    """Return the spans that count as calls, each with its cell.
-    Such a span has rows and a column, is no part of another span, and contains none of its column."""
+    """Return spans that count as calls: with rows and a column, no part, none of their column inside."""
     leaves: list[tuple[Any, Key]] = []
     inner: dict[str, int] = {}  # by column, where the latest that began so far ends
     for span in sorted(
@@ -167,8 +165,7 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
 def _by_spans_alone(
     attribution: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Attribute time without samples: each span's time less that of the spans inside it.
-    The operating system's time stays inside the rows."""
+    """Attribute time without samples: each span's time less that of the spans inside it."""
     stack: list[dict[str, Any]] = []
     inside = 0.0
     for span in sorted(watched.spans, key=lambda s: (s["start"], -s["end"])):

@@ -43,9 +43,7 @@ class Ceilings:
 
     @property
     def peaks(self) -> dict[str, float]:
-        """Return FLOP/s by type.
-        float64 has half of float32's, since a register holds half as many; bfloat16 without an instruction has
-        float32's."""
+        """Return FLOP/s by type; bfloat16 without an instruction has float32's, float64 half as many."""
         if not self.flops:
             return {}
         return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
@@ -172,8 +170,7 @@ def place(row: str) -> tuple[str, str]:
 def _shares(
     keys: Sequence[Key], rounds: Sequence[Any], cells: Sequence[Part], done: Work, ceilings: Ceilings
 ) -> list[Share]:
-    """Sum the cells by kind, the largest first.
-    Memory bounds passes only where most of their bytes come from no cache."""
+    """Sum the cells by kind; memory bounds passes only where most of their bytes come from no cache."""
     shares = []
     for name in sorted({column for _, column in keys}):
         at = [i for i, key in enumerate(keys) if key[1] == name]

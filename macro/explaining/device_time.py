@@ -57,8 +57,7 @@ class Account:
 
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
-    """Account for the device's time in the host's steps; without steps, from its first work to its last.
-    A call counts in the window where it begins."""
+    """Account for the device's time in the host's steps, else from its first work to its last."""
     windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
@@ -121,8 +120,7 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
-    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown.
-    The gap behind the last work counts as unknown."""
+    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown or none."""
     past, gaps = window[0], [0, 0, 0]
     for item in sorted(work, key=lambda x: x.start):
         gap = min(item.start, window[1]) - past
@@ -150,8 +148,7 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
 
 
 def short(name: str) -> str:
-    """Drop a kernel's arguments and template parameters: `at::native::vectorized_elementwise_kernel`.
-    A template of PyTorch's keeps the functor that it applies."""
+    """Drop a kernel's arguments and template parameters, but for a functor of PyTorch's."""
     plain = re.sub(r"^(void|static) ", "", name)
     head = re.split(r"[<(]", plain.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
     functor = re.search(r"(\w+(?:Functor|Op|Ops|_impl))\b", plain[len(head) :])
@@ -174,7 +171,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """True if the first word that is no option, nor an option's value, names a trace.
+    """Return whether the first word that is no option, nor an option's value, names a trace.
+
     It is compressed, has the key of events, is a bare list, or is long: `net.json` is a network."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]

@@ -36,6 +36,7 @@ def explain(
     plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
 ) -> Explanation:
     """Return the whole document; with `kernels` the named cells are measured by themselves.
+
     `took`: seconds of watching; `stopped`: what ended it early."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
@@ -110,8 +111,7 @@ def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[st
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
-    """Remove the spans of both sides where a process has none.
-    Rows of one side would have no counterpart, so both sides have kinds of work alone."""
+    """Remove all spans where a process has none: rows of one side would have no counterpart."""
     if all(process.traces for side in sides for process in side.processes):
         return sides
     return [

@@ -37,8 +37,7 @@ class Gap:
     resolution: float  # half of the interval's width
 
     def recorded(self, names: Sequence[str], sides: Sequence[tuple[Sequence[Watched], int]]) -> dict[str, Any]:
-        """Return the fields of an explanation's record that the gap and its sides' processes fill.
-        `sides`: processes and threads of each."""
+        """Return the fields of an explanation's record that the gap and both sides' processes fill."""
         both, threads = dict(zip("ab", sides, strict=True)), sides[0][1]
         falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
         return {
@@ -115,8 +114,7 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
 
 
 def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
-    """Return page faults per second of OS memory, by side.
-    0 where so few faults took so long that the time cannot be theirs."""
+    """Return page faults per second of OS memory by side, 0 where the time cannot be so few faults'."""
     seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
     faults = [mean([mean(process.faults) for process in side]) for side in sides]
     cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
@@ -126,7 +124,7 @@ def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Se
 
 
 def _counts(key: Key) -> bool:
-    """True if the cell's time is work at a rate."""
+    """Return whether the cell's time is work at a rate."""
     return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
@@ -154,6 +152,7 @@ def mean(values: Sequence[float]) -> float:
 
 def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
     """Return seconds in the operating system by its own accounting, by side, per thread like cells.
+
     `system`: of a plain step; `watched_system`: of a watched one, which older recordings lack."""
     plain = {x: mean([s for process in side for s in process.system]) / threads for x, (side, threads) in sides.items()}
     same = {x: [s for process in side for s in process.watched_system] for x, (side, _) in sides.items()}
@@ -181,8 +180,7 @@ def levels(watched: Sequence[Watched]) -> dict[str, float]:
 
 
 def swapped(gap: Gap, column: str) -> tuple[float, float]:
-    """Split the gap between two settings of one framework into a column's cells and the rest.
-    The rest is the interaction: what the swap changed in other columns. Both sum to the measured gap."""
+    """Split the gap between two settings of a framework into a column's cells and the rest."""
     direct = sum(cell.gap for cell in gap.cells if cell.column == column)
     return direct, gap.step["a"] - gap.step["b"] - direct
 
@@ -195,6 +193,7 @@ def amounts(
     faulting: Sequence[float],
 ) -> list[float]:
     """Return a cell's work by side, 0 where a side has none.
+
     `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
     else nominal: one pass over what the rows touch."""
     members, column = key
@@ -223,8 +222,7 @@ def _calls(key: Key, side: Sequence[Attribution]) -> float:
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Return FLOP of the rows' products, each as often as the spans make it, once where they do not count.
-    1 outside all rows, which is all of both steps."""
+    """Return FLOP of the rows' products, each as often as the spans make it; 1 outside all rows."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]

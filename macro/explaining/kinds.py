@@ -105,8 +105,9 @@ def of_symbol(symbol: str, module: str) -> str:
 
 def joined(symbol: str, span: str | None) -> str:
     """Return the kind of a sample of kind `symbol` inside a span of kind `span`.
-    The span names what symbols cannot, such as generated code; memory, waiting, dispatch and copies inside it keep
-    their kind."""
+
+    The span names what symbols cannot, such as generated code; memory, waiting and dispatch inside it keep their kind.
+    """
     unnamed = symbol.startswith(UNKNOWN)
     if span is None or span == symbol:
         return symbol
@@ -146,7 +147,7 @@ def _lookup(name: str) -> str | None:
 
 
 def known(name: str) -> bool:
-    """True if the tables have an operation of PyTorch, composites included."""
+    """Return whether the tables have an operation of PyTorch, composites included."""
     return _lookup(name) is not None
 
 

@@ -124,6 +124,7 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 
 def _unmade(ordered: Sequence[Event]) -> set[int]:
     """Return the ids of events in which recomputations stopped, once all was saved that backward needs.
+
     A product saves its factors before it runs, so that one that stopped did not run; saving itself detaches."""
     last, ids = dict[int, Event](), set[int]()
     for event in ordered:
@@ -135,7 +136,7 @@ def _unmade(ordered: Sequence[Event]) -> set[int]:
 
 
 def _again(event: Event, up: _Open | None) -> bool:
-    """True if the event is the second report of the node above it."""
+    """Return whether the event is the second report of the node above it."""
     return up is not None and up.event.name == NODE + event.name
 
 

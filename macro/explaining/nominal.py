@@ -28,8 +28,7 @@ class Work:
 
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
-    """Sum the work of one step; of nested calls that have an amount, the outermost count.
-    `cache`: bytes of the last-level cache."""
+    """Sum the work of one step; of nested calls that have an amount, the outermost count."""
     work, inside = Work(), dict[int, int]()
     by_event = {id(x.event): x for x in called}
     for event, where, column in modules.placed([x.event for x in called]):

@@ -57,6 +57,7 @@ def precision(call: Call) -> str:
 
 def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
     """Return the benchmark of micro and options that measure this call by itself; None if there are none.
+
     A convolution's backward pass has two of equal work: the image's gradient is taken if it is computed."""
     try:
         if of_operation(call.name) == "convolution":
@@ -147,8 +148,7 @@ def _convolve(call: Call) -> tuple[int, int]:
 
 
 def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """Return options of micro's conv, with one stride and dilation for two axes; in 1-D the other is 1.
-    None where it has no such convolution."""
+    """Return options of micro's conv, None where it has none with one stride and dilation for both axes."""
     of = _convolution(call)
     wanted, line = [*call.arguments[10][:2]] if base(call) == BACKWARD else [], len(of.x) == 3
     (h, w), (r, s), places = ([1] * line + list(shape[2:]) for shape in (of.x, of.w, of.y))

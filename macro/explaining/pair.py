@@ -37,9 +37,7 @@ def _words(recording: Recording) -> dict[str, object]:
 
 
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """Return the document of the gap.
-    Rows of one recording would have no counterpart where the other has no operations, so that both then have kinds of
-    work alone."""
+    """Return the document of the gap, by kinds of work alone where a recording has no operations."""
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]

@@ -109,7 +109,7 @@ REMEDIES = (
 
 
 def _torch(cell: Cell, side: str, entry: Entry) -> bool:
-    """True if the cell is PyTorch's, that of a user's script too."""
+    """Return whether the cell is PyTorch's, that of a user's script too."""
     return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
 
 

@@ -70,8 +70,7 @@ def _sizes(p: Gemm) -> tuple[int, ...]:
 
 
 def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
-    """Return a row's product as the library logged it, where one row and one call have its sizes.
-    Otherwise the layout of its weights decides."""
+    """Return a row's product as the library logged it, else by the layout of its weights."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
     same = [x for x in side.logged.products if _sizes(x) == _sizes(p)]
@@ -138,8 +137,8 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
 
 def best(again: Kernels) -> tuple[str, float] | None:
     """Measure a product or pass, out of cache as in a step; return the fastest variant and its seconds.
-    None for other benchmarks, for a gradient that is measured with its forward pass, or where nothing could be
-    measured."""
+
+    None for other benchmarks, for a gradient that is measured with its forward pass, or where it cannot be measured."""
     benchmark, options = again
     both = options.get("phase") == "step" or "units" in options
     if benchmark not in ("gemm", "elementwise", "conv") or both:
@@ -173,8 +172,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
 
 
 def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Return options of `python -m micro.elementwise`; None for a layer, or sizes, that it lacks.
-    A gradient is measured with the forward pass before it (--phase step), dropout always with both."""
+    """Return options of micro.elementwise, a gradient's with its forward pass; None where it lacks them."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None
@@ -207,8 +205,7 @@ def benchmarks(call: Call) -> list[Kernels]:
 
 
 def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
-    """Measure the cells that take most, each by its largest call.
-    The call's share of the cell's time is its share of the cell's work."""
+    """Measure the cells that take most, each by its largest call's share of the cell's work."""
     work, measured = nominal.work_of(recording.called), 0
     for cell in breakdown.cells:
         key = ((cell.row,), cell.column)

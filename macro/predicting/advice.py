@@ -37,8 +37,8 @@ LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
 
 def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     """Write the advice into the run file; return the shell file of what helped most.
-    The file is empty but for a comment where nothing helped. `seconds`: of the whole, but for proofs of equal work and
-    what the fewest rounds of the best changes take."""
+
+    `seconds`: of all but proofs of equal work and what the fewest rounds of the best changes take."""
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
@@ -75,8 +75,8 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
     """Return seconds that each process took to start, and those that proofs of equal work took.
-    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them. A script's
-    turns leave a note of each group."""
+
+    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == script_step.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
@@ -96,8 +96,7 @@ def _candidates(step: Step) -> Sequence[Named]:
 
 
 def _confirm(step: Step, winner: Foreseen | None, seconds: float, say: Say) -> None:
-    """Keep the winner for division `tuned`, whose threads and batch are asked for; else forget it.
-    A shorter advice, which resolves less, leaves what a longer one confirmed."""
+    """Keep the winner for division `tuned`, or forget it, unless a longer advice confirmed one."""
     if seconds < (longer := confirmed.budget(step.plan.network, step.framework)):
         say(f"--division tuned stays what a longer advice confirmed; --budget {longer:.0f}s replaces it")
         return
@@ -116,7 +115,7 @@ def edits(before: Before) -> dict[str, tuple[str, float]]:
 
 
 def promising(candidate: Foreseen) -> bool:
-    """True if a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
+    """Return whether a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
     predicted = candidate.prediction.predicted
     if all(not named.change.code for named in candidate.changes) or predicted is None:
         return True
@@ -125,8 +124,7 @@ def promising(candidate: Foreseen) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the changes that help most, by few rounds and kernels alone, and that apply together.
-    Of two allocators the better one is chosen."""
+    """Return the changes that help most, by few rounds and kernels alone, and that apply together."""
     best: list[Foreseen] = []
     hopeful = [x for x in tried if may_help(x, _likely(x))]
     for candidate in sorted(hopeful, key=_likely):
@@ -136,12 +134,12 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
 
 
 def may_help(candidate: Foreseen, seconds: float) -> bool:
-    """True if so many seconds are worth reporting, of a change that was not left out."""
+    """Return whether so many seconds are worth reporting, of a change that was not left out."""
     return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
 def saves(candidate: Foreseen) -> bool:
-    """True if a change certainly saves enough to report, and more than two unchanged steps differ by."""
+    """Return whether a change certainly saves enough to report, and more than two unchanged steps differ by."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False
@@ -168,7 +166,7 @@ def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen
 
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
-    """True if each change applies behind those before it; one change has one value."""
+    """Return whether each change applies behind those before it; one change has one value."""
     used = [named.change for x in together for named in x.changes]
     if any(used.count(change) > 1 for change in used):
         return False
@@ -180,7 +178,7 @@ def applies(step: Step, together: Sequence[Foreseen]) -> bool:
 
 
 def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
-    """True if a change is in the winner, or can be combined with it."""
+    """Return whether a change is in the winner, or can be combined with it."""
     return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 

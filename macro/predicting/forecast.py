@@ -42,8 +42,7 @@ MOSTLY = 0.5  # of a process's own memory in huge pages
 
 @dataclass
 class Foreseer:
-    """Predictions for one unchanged step.
-    A prediction that the run file holds is not made again; new ones are written to it."""
+    """Predictions for one unchanged step, those that the run file holds already and new ones."""
 
     step: Step
     watching: float  # seconds that the step is watched, once, where anything is to be predicted
@@ -69,8 +68,7 @@ class Foreseer:
     def turns(
         self, step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
     ) -> list[Foreseen]:
-        """Time changes in turns with the unchanged step; return and record each with its measurement.
-        `hopeless`: a share of the step; changes that certainly save less are left out after some rounds."""
+        """Time changes in turns with the unchanged step; return and record each with its measurement."""
         identity = self.before.identity if "before" in self.__dict__ else {}
         return self.steps.make(step, foreseen, file, say, self.arrays, identity, hopeless)
 
@@ -80,8 +78,7 @@ class Foreseer:
         return self.before.side.proving if "before" in self.__dict__ else 0.0
 
     def look(self, asked: Sequence[Named]) -> None:
-        """Observe all changed steps that are new, some at once where there are cores; they are not timed.
-        A failure is reported where the change is predicted; equal work is proven of what is timed."""
+        """Observe all changed steps that are new, some at once where there are cores; they are not timed."""
         new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
@@ -102,8 +99,7 @@ class Foreseer:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Drop changes of kinds of work below this share of the step, and thread counts that it has already.
-        The file records why they were not observed."""
+        """Drop, and record, changes of kinds of work below this share and thread counts that it has."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
@@ -134,9 +130,7 @@ class Foreseer:
                 return error
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Predict changes that were observed.
-        Those that measure kernels by themselves share the time for that, by the part of the step that they may
-        change."""
+        """Predict changes that were observed; those that measure kernels share the time by what they change."""
         new = [named for named in asked if isinstance(self.seen.get(named.words), Seen) and named.change.alone]
         parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
@@ -149,8 +143,7 @@ class Foreseer:
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> Foreseen:
-        """Predict a change that was observed.
-        A step that does not run, or shows nothing of the change, is not timed."""
+        """Predict a change that was observed, not to be timed where nothing of it shows."""
         changed = named.apply(self.step)
         if prediction := self.held.get(named.words):
             return Foreseen([named], changed, prediction)
@@ -174,8 +167,7 @@ class Foreseer:
         return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """Return a change's forecast, with the page faults that certainly come or go beside.
-        A change may be a user's file: what it raises is why there is no prediction."""
+        """Return a change's forecast, with the page faults that certainly come or go beside."""
         try:
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
@@ -192,8 +184,7 @@ class Foreseer:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
-        """Predict changes made at once, from each one's prediction.
-        Other effects on each other show in the measurement."""
+        """Predict changes made at once, from each one's prediction."""
         changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
         if prediction := self.held.get(joined(changes)):
@@ -221,8 +212,7 @@ class Foreseer:
 
 @contextmanager
 def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
-    """Start processes on cores of their own, unless they have more threads than those.
-    Each process takes the last cores that it may use."""
+    """Start processes on cores of their own, the last ones, unless they have more threads than those."""
     place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
@@ -234,9 +224,9 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 @contextmanager
 def memory_of(step: Step, before: Before) -> Iterator[None]:
     """Set the environment so that kernels by themselves have memory as the step has it.
+
     Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
-    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this
-    environment."""
+    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this."""
     given = step.setting.knobs.get("variables", {})
     of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
@@ -255,8 +245,7 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
 
 
 def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
-    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step.
-    Of several such parts each leaves its share of the step."""
+    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step."""
     if candidate.forecast is not None:
         return candidate.forecast.parts
     prediction = judged.as_long(candidate.prediction, step)

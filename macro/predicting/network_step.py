@@ -87,9 +87,9 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
-    """Run some steps of the changed step to observe it; none if `looks` is empty.
-    Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
-    its process. Raises SuiteError."""
+    """Run some steps of the changed step to observe it; none if `looks` is empty. Raises SuiteError.
+
+    `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
     files = job.write_arrays(step.plan.network, step.plan.batch, arrays or Path(folder))
     process = watch.begun(step.plan, side, files, Path(folder), stack, say)
@@ -110,8 +110,7 @@ def steady(faults: Sequence[float]) -> tuple[float, float]:
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST.
-    It is worked out from the error of their mean, as that of a measurement is."""
+    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST."""
     import numpy as np
 
     if len(seconds) < LEAST:
@@ -151,6 +150,7 @@ def _unbuilt(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
     """Return the cores of each changed step that is observed beside others.
+
     A framework that times kernels as it is built runs beside none, as do steps that memory is too small for."""
     every = places(step.setting.threads or cores())
     most = max(takes(x.plan.network, x.plan.batch) for x in (step, *changed))
@@ -190,6 +190,7 @@ def make(
     hopeless: float | None,
 ) -> list[Foreseen]:
     """Time changes in turns with the unchanged step; return and record each with its measurement.
+
     `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
     step: changes that certainly save less are left out after some rounds, and the others need no more."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=_unbuilt(identity))
@@ -203,8 +204,7 @@ def make(
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
-    """Return the entry of a changed step in the plan of the unchanged one.
-    `names`: of its changes; `identity`: that its process reported already."""
+    """Return the entry of a changed step, by the `names` of its changes and what it reported already."""
     return Entry(
         changed.framework,
         changed.setting,
@@ -225,9 +225,9 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Stop timing changes that save less than `hopeless` of a step.
-    The difference of the unchanged step and its control run is added to each saving first. Stop all steps where
-    nothing is left to compare."""
+    """Stop timing changes that save less than `hopeless` of a step; all where nothing is left to compare.
+
+    The difference of the unchanged step and its control run is added to each saving first."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged
@@ -246,8 +246,7 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 def _take(
     plan: Plan, taking: Sequence[Entry], file: RunFile, say: Say, folder: Path, end: Callable[[], None]
 ) -> str | None:
-    """Take turns, resuming what the run file holds, and record the contest; return its name.
-    None where no changed step does the unchanged one's work."""
+    """Take turns, those of the run file first, and record the contest; None without anything to compare."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)

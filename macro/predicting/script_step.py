@@ -89,8 +89,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
-    """Run some blocks of a changed step without a tracer, one if `looks` is empty; no clock is read.
-    `stack` ends the program. Raises SuiteError, Ended."""
+    """Run some untraced blocks of a changed step, one if `looks` is empty. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -177,8 +176,7 @@ def make(
     identity: Mapping[str, Any],
     hopeless: float | None,
 ) -> list[Foreseen]:
-    """Time changes in turns with the unchanged program and its control run, as those of a network.
-    As many run at once as memory has room for."""
+    """Time changes in turns with the unchanged program and its control, as many as memory has room for."""
     at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
@@ -193,7 +191,8 @@ def make(
 
 
 def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
-    """Return all cores for each program that is observed beside others: most of its time goes into starting.
+    """Return all cores for each program that is observed beside others: most of its time is starting.
+
     Raises Unavailable if memory has no room for the unchanged program, its control and a changed one."""
     peak = identity.get("peak", 0)
     if (room := room_for(peak)) <= judged.UNCHANGED:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernels.heap import POLICIES
 from macro.explaining import kinds
@@ -22,19 +24,24 @@ OVERHEAD = (
 )
 
 
+TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
+
+
 @dataclass(frozen=True)
 class Try:
-    """A measure that may help, and what a user writes to take it."""
+    """A measure that may help one program, and what a user writes to take it; see remedies.toml."""
 
     name: str
-    most: Callable[[Breakdown], float]  # seconds of a step that it saves at most
     do: str
     measure: str = ""
     edit: bool = True  # into the program; False: a variable does it
+    kinds: Sequence[str] = ()  # of work that it saves at most
 
-
-def _kind(*names: str) -> Callable[[Breakdown], float]:
-    return lambda breakdown: sum(share.a for share in breakdown.kinds if share.name in names)
+    def most(self, breakdown: Breakdown) -> float:
+        """Return the seconds of a step that it saves at most."""
+        if self.name in ESTIMATES:
+            return ESTIMATES[self.name](breakdown)
+        return sum(share.a for share in breakdown.kinds if share.name in self.kinds)
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -60,31 +67,8 @@ def _vendor(breakdown: Breakdown) -> float:
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
 
-TRIES = (
-    Try(
-        "MKL's vendor check",
-        _vendor,
-        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o mkl_intel.so, then "
-        "start the program with LD_PRELOAD=$PWD/mkl_intel.so; other kernels, other roundings",
-        edit=False,
-    ),
-    Try("keep freed memory", _heap, f"start the program with {KEEP}", "--heap default,keep", edit=False),
-    Try(
-        "channels last",
-        _kind("layout reorder"),
-        "model.to(memory_format=torch.channels_last), and the images too: convolutions then change no layout",
-    ),
-    Try("a fused optimizer", _update, "fused=True, or foreach=True, where the optimizer has it"),
-    Try("less dropout", _kind("random numbers"), "draw a mask by torch.rand_like(x) >= p, or drop less"),
-    Try("a data loader beside the step", _kind("data"), "DataLoader(num_workers=1 or more, persistent_workers=True)"),
-    Try(
-        "fewer, larger operations",
-        _kind("dispatch", "interpreter"),
-        "a larger batch, or torch.compile: measured, since it may be slower",
-        "python -m micro.launch --ladder",
-    ),
-    Try("no change of type", _kind("cast"), "keep tensors in the type that they are used in"),
-)
+ESTIMATES = {"MKL's vendor check": _vendor, "keep freed memory": _heap, "a fused optimizer": _update}
+TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 
 def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:

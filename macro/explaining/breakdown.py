@@ -18,8 +18,6 @@ from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witnes
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
 AGREES, FEW = 0.05, 0.005  # of the operating system's own accounting, and of a step
-PASSES = kinds.of_unit(kinds.BYTES)
-PRODUCTS = kinds.of_unit(kinds.FLOP)
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
 PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)}  # by a row's last words, longest first
 

@@ -171,15 +171,6 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
     return chosen
 
 
-def _joined(step: Step, changes: Sequence[Named]) -> str | None:
-    """Return the reason why the changes cannot all be made at once, or None."""
-    for named in changes:
-        if why := named.refused(step):
-            return f"{named.words}: {why}"
-        step = named.apply(step)
-    return None
-
-
 def main(argv: Sequence[str]) -> int:
     """Run the command; return 1 for a change that is not there, fails or is unequal, or a signal's code."""
     from macro.running import session
@@ -226,7 +217,7 @@ def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str]
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
     from macro.predicting.forecast import Foreseer
-    from macro.predicting.judged import failed
+    from macro.predicting.judged import conflict, failed
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
@@ -238,7 +229,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         not_timed += [x.words for x in predicted if not x.there]
         predicted = [x for x in predicted if x.there]
         together = len(predicted) > 1 and not asked.apart
-        if together and (why := _joined(step, [x.changes[0] for x in predicted])):
+        if together and (why := conflict(step, [x.changes[0] for x in predicted])):
             say(f"each alone, and not all at once: {why}")
         elif together:
             predicted.append(foreseer.both(predicted))

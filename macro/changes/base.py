@@ -156,10 +156,6 @@ class Asked:
         return self.unchanged.setting.threads or self.before.threads
 
 
-def _once(step: Step) -> Sequence[str]:
-    return ("",)
-
-
 @dataclass(frozen=True)
 class Change:
     """One change of a setting, a library, a layout or a call."""
@@ -178,4 +174,4 @@ class Change:
     memory: bool = False  # it allocates other memory: page faults that come or go add to what it brings
     looks: Sequence[str] = (FUNCTIONS, FAULTS)  # watched in a changed process; page faults are NaN without FAULTS
     alone: bool = True  # kernels are measured by themselves for it
-    tries: Callable[[Step], Sequence[str]] = _once  # values at which `advise` tries it
+    tries: Callable[[Step], Sequence[str]] = lambda step: ("",)  # values at which `advise` tries it

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 
 from kernels.ops.conv.problem import Conv
-from kernels.problem import Problem
 from macro.changes import _parts, products
 from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
 
@@ -26,11 +25,8 @@ FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's
 
 
 def _applies_layout(step: Step, value: str) -> str | None:
-    if why := step.refuses_knob("channels_last", True):
-        return why
-    if not step.has("conv"):
-        return "the network has no images between its layers"
-    return None
+    why = None if step.has("conv") else "the network has no images between its layers"
+    return step.refuses_knob("channels_last", True) or why
 
 
 def _took_layout(before: Before, after: Seen) -> Effect:
@@ -45,8 +41,9 @@ def _brings_layout(asked: Asked) -> Forecast:
     parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
         (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
     ]
-    for variant in ("torch-bias", "torch"):
-        spent = {x: of for x, of in convolutions.items() if variant == _variant(x)}
+    # With bias but for dgrad: the bias' gradient is a sum over images, slower with channels last.
+    for variant, dgrad in (("torch-bias", False), ("torch", True)):
+        spent = {x: of for x, of in convolutions.items() if (isinstance(x, Conv) and x.direction == "dgrad") is dgrad}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
     forecast = _parts.shared(asked, *parts)
     forecast = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, convolutions, forecast)
@@ -54,26 +51,17 @@ def _brings_layout(asked: Asked) -> Forecast:
     return _parts.together(forecast, rest)
 
 
-def _variant(x: Problem) -> str:
-    """Return the benchmark's variant; a bias' gradient, a sum over images, is slower with NHWC."""
-    return "torch" if isinstance(x, Conv) and x.direction == "dgrad" else "torch-bias"
-
-
 def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "it is made already" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    if why := step.refuses_knob("onednn", False):
-        return why
-    if not step.has("conv"):
-        return "only convolutions are oneDNN's, and the network has none"
-    return None
+    why = None if step.has("conv") else "only convolutions are oneDNN's, and the network has none"
+    return step.refuses_knob("onednn", False) or why
 
 
 def _make_onednn(step: Step, value: str) -> Step:
     if step.row in SWITCHES:
-        name, off = SWITCHES[step.row]
-        return step.with_variables({name: off})
+        return step.with_variables(dict([SWITCHES[step.row]]))
     return step.with_knob("onednn", False)
 
 

@@ -21,9 +21,8 @@ SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
 
 
 def _applies_transposed(step: Step, value: str) -> str | None:
-    if why := step.refuses_knob("weights", "inputs x outputs"):
-        return why
-    return None if step.has("dense") else "the network has no dense layer"
+    why = None if step.has("dense") else "the network has no dense layer"
+    return step.refuses_knob("weights", "inputs x outputs") or why
 
 
 def _took_transposed(before: Before, after: Seen) -> Effect:

@@ -126,10 +126,6 @@ def others(before: Before, after: Seen, *groups: str) -> Effect:
     return Effect(set(was) != set(now), evidence)
 
 
-def _took_dispatch(before: Before, after: Seen) -> Effect:
-    return others(before, after, "set")
-
-
 def _took_openblas(before: Before, after: Seen) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's own is another file
@@ -152,7 +148,7 @@ CHANGES = (
         "mkl-dispatch",
         "mkl-intel",
         "MKL takes the kernels that it has for its own vendor's processors",
-        _took_dispatch,
+        lambda before, after: others(before, after, "set"),
         lambda: "this processor is of MKL's own vendor" if vendor() == VENDOR else None,
     ),
     preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS multiplies where MKL did", _took_openblas),

@@ -154,10 +154,6 @@ def _took_compiled(before: Before, after: Seen) -> Effect:
     return Effect(there, "PyTorch's own kernels are compiled" if there else "it runs eagerly")
 
 
-def _brings_compiled(asked: Asked) -> Forecast:
-    return Forecast(why="fusion changes which kernels there are and how long what they write lives")
-
-
 CHANGES = (
     Change(
         "threads",
@@ -203,7 +199,7 @@ CHANGES = (
         _applies_compiled,
         lambda step, value: replace(step, framework=find("pytorch-compile")),
         _took_compiled,
-        _brings_compiled,
+        lambda asked: Forecast(why="fusion changes which kernels there are and how long what they write lives"),
         saves=("dispatch", "interpreter", "element-wise", "reduction", "softmax and loss", "normalization", "copy"),
         code="model = torch.compile(model)",
         costs="a start of half a minute; the last bits of results",

@@ -133,15 +133,10 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
             at += 1
         open_ = [span for span in open_ if span["end"] >= sample.time]
         of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
-        places[i] = _innermost(of_thread or open_)
+        around = of_thread or open_
+        rows: list[str] = next((span["rows"] for span in reversed(around) if span["rows"]), [])
+        places[i] = Place(tuple(rows), _column(around[-1]) if around else None, bool(rows))
     return places
-
-
-def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
-    if not open_:
-        return Place((), None, False)
-    rows: list[str] = next((span["rows"] for span in reversed(open_) if span["rows"]), [])
-    return Place(tuple(rows), _column(open_[-1]), bool(rows))
 
 
 def _column(span: Mapping[str, Any]) -> str | None:

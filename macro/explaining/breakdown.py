@@ -59,7 +59,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
     work = work_of(recording.called, ceilings.cache)
-    cells = _cells(keys, rounds, attributions, work, processes)
+    cells = _cells(keys, rounds, attributions, work)
     residual = step.center - sum(cell.a for cell in cells)
     shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(recording.started)
     breakdown = Breakdown(
@@ -101,22 +101,14 @@ def with_spans(process: Watched) -> Watched:
     return replace(process, spans=modules.spans(process.events)) if process.events else process
 
 
-def _cells(
-    keys: Sequence[Key],
-    rounds: Sequence[Any],
-    attributions: Sequence[Attribution],
-    work: Work,
-    processes: Sequence[Watched],
-) -> list[Part]:
+def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[Attribution], work: Work) -> list[Part]:
     """Return the cells, the largest first."""
-    cells, faulted = [], _faults(processes)
+    cells = []
     measured = any(attribution.faults for attribution in attributions)
     for i, (members, column) in enumerate(keys):
         estimate = certain.estimate([x[:, i] for x in rounds])
         low, high = certain.ends(estimate)
         done, basis = _done(members, column, work, attributions, measured)
-        if column == "OS memory" and not measured and faulted.get("P3"):
-            done, basis = None, ""
         path, phase = place(members[0])
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
@@ -152,11 +144,8 @@ def _done(
     if unit == kinds.FAULTS:
         faults = sum(attribution.faults.get(members, 0.0) for attribution in attributions) / len(attributions)
         return (faults, "measured") if measured else (None, "")
-    if unit == kinds.FLOP:
-        return (work.flops[key], "nominal") if work.flops.get(key) else (None, "")
-    if unit == kinds.BYTES:
-        return (work.bytes[key], "nominal") if work.bytes.get(key) else (None, "")
-    return None, ""
+    done = {kinds.FLOP: work.flops, kinds.BYTES: work.bytes}.get(unit or "", {}).get(key)
+    return (done, "nominal") if done else (None, "")
 
 
 def place(row: str) -> tuple[str, str]:

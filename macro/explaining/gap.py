@@ -209,16 +209,12 @@ def amounts(
     elif column in PASSES:
         work = _bytes(key, attributions, by_name)
     else:
-        work = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
+        work = [max(1.0, _calls(members, side)) for side in attributions]
     return [amount if t > 0 else 0.0 for amount, t in zip(work, seconds, strict=True)]
 
 
-def _keys(side: Sequence[Attribution], members: tuple[str, ...]) -> set[Key]:
-    return {k for process in side for k in process.calls if k[0] == members}
-
-
-def _calls(key: Key, side: Sequence[Attribution]) -> float:
-    return sum(process.calls.get(key, 0.0) for process in side) / len(side)
+def _calls(members: tuple[str, ...], side: Sequence[Attribution]) -> float:
+    return sum(count for process in side for key, count in process.calls.items() if key[0] == members) / len(side)
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:

@@ -18,7 +18,6 @@ from macro.changes.base import Before, Step
 from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
 from macro.predicting.judged import Foreseen, Say
-from macro.predicting.judged import together as with_all
 from macro.processes import confirmed
 from micro.worker.process import POOLS
 from reports.prediction import ADVICE, LEFT_OUT
@@ -167,14 +166,8 @@ def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
     """Return whether each change applies behind those before it; one change has one value."""
-    used = [named.change for x in together for named in x.changes]
-    if any(used.count(change) > 1 for change in used):
-        return False
-    for candidate in together:
-        if any(named.refused(step) is not None for named in candidate.changes):
-            return False
-        step = with_all(step, candidate.changes)
-    return True
+    every = [named for x in together for named in x.changes]
+    return len({named.change.name for named in every}) == len(every) and judged.conflict(step, every) is None
 
 
 def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:

@@ -246,6 +246,15 @@ def together(step: Step, changes: Sequence[Named]) -> Step:
     return step
 
 
+def conflict(step: Step, changes: Sequence[Named]) -> str | None:
+    """Return the reason why the changes cannot all be made at once, or None."""
+    for named in changes:
+        if why := named.refused(step):
+            return f"{named.words}: {why}"
+        step = named.apply(step)
+    return None
+
+
 def at_once(parts: Sequence[Part]) -> list[Part]:
     """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply."""
     alike: dict[tuple[str, float], list[Part]] = {}

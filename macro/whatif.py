@@ -116,6 +116,20 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     return Step(plan, rows[0], setting), seconds
 
 
+def parsed(
+    argv: Sequence[str], of_network: argparse.ArgumentParser, of_script: argparse.ArgumentParser
+) -> tuple[argparse.Namespace, Step, float]:
+    """Return the options, the unchanged step, and seconds of the whole budget. Raises UsageError."""
+    from macro.running.script_request import is_script, split
+
+    if is_script(argv, of_network):
+        options, arguments = split(argv)
+        words = of_script.parse_intermixed_args(options)
+        return words, *script_step(words, arguments)
+    words = of_network.parse_intermixed_args(argv)
+    return words, *step_of(words)
+
+
 def seeded(step: Step, file: RunFile) -> Step:
     """Return the step with the seed of the run file."""
     return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
@@ -134,16 +148,10 @@ class WhatIfRequest:
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
     """Parse the words of the command. Raises UsageError."""
-    from macro.running.script_request import is_script, split
-
-    if is_script(argv, parser()):
-        options, arguments = split(argv)
-        words = _with_changes(script_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(options)
+    of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
+    words, step, seconds = parsed(argv, parser(), of_script)
+    if step.script:
         _refuse_framework(words)
-        step, seconds = script_step(words, arguments)
-    else:
-        words = parser().parse_intermixed_args(argv)
-        step, seconds = step_of(words)
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: name two changes or more")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))

@@ -148,22 +148,16 @@ class WhatIfRequest:
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
     """Parse the words of the command. Raises UsageError."""
+    from macro import frameworks
+
     of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
     words, step, seconds = parsed(argv, parser(), of_script)
-    if step.script:
-        _refuse_framework(words)
+    if step.script and words.changes and words.changes[0] in frameworks.names():
+        remedy = f"a network of your own is {words.script}:NAME"
+        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: name two changes or more")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
-
-
-def _refuse_framework(words: argparse.Namespace) -> None:
-    """Raise UsageError for one that is named for a program."""
-    from macro import frameworks
-
-    if words.changes and words.changes[0] in frameworks.names():
-        remedy = f"a network of your own is {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:

@@ -92,9 +92,7 @@ def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) ->
     (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
         each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
-        runs = {
-            x: run(BENCHMARKS[kind], {**_unvaried(x, how), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()
-        }
+        runs = {x: run(BENCHMARKS[kind], {**asdict(x), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()}
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
     by_problem: dict[Problem, Ratio | None] = {}
     for cold in dict.fromkeys(xs.values()):
@@ -120,10 +118,6 @@ def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -
         )
         for x in xs
     }
-
-
-def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in asdict(x).items() if name not in how}
 
 
 @contextmanager

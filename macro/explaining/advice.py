@@ -103,9 +103,10 @@ def _step(breakdown: Breakdown) -> str:
     version = f"PyTorch {program['version']}" if torch else f"Python {program['python']}"
     threads = f"{breakdown.threads} thread{'s' * (breakdown.threads > 1)}"
     rate = _rate(breakdown)
+    heap = {"keep": "freed memory kept", "default": "the default heap"}.get(str(program["heap"]), "")
     return (
         f"A step of {breakdown.name} takes {seconds(breakdown.step['a'])} [{seconds(low)}, {seconds(high)}] within "
-        f"this process{rate}. {version}, {threads}, {_heap_words(breakdown)}; a step ends with {program['step']}; "
+        f"this process{rate}. {version}, {threads}, {heap}; a step ends with {program['step']}; "
         f"{breakdown.rounds} rounds."
     )
 
@@ -119,10 +120,6 @@ def _rate(breakdown: Breakdown) -> str:
     least = sum(x / peak for x, peak in zip(types.values(), peaks, strict=True) if peak)
     share = f", {least / step:.0%} of what this machine can ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
     return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(' and '.join(types))}{share}"
-
-
-def _heap_words(breakdown: Breakdown) -> str:
-    return {"keep": "freed memory kept", "default": "the default heap"}.get(str(breakdown.program["heap"]), "")
 
 
 def _as_started(breakdown: Breakdown) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from macro.explaining import advice, certain, gap, kinds, modules, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
-from macro.explaining.nominal import Work, alone_command, work_of
+from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kernels.errors import UsageError
 from macro.explaining.kinds import of_kernel
@@ -31,6 +30,7 @@ class Kernel:
     name: str
     calls: int
     seconds: float
+    short: str  # of its name
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,6 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     )
 
 
-def facts(device: Account) -> dict[str, Any]:
-    """Return an account as a dictionary for documents, each kernel with its short name."""
-    return asdict(device) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in device.each]}
-
-
 def time_range(devices: Sequence[Device]) -> Span:
     """Return the span from the first work of any device to the last."""
     return min(x.start for y in devices for x in y.work), max(x.end for y in devices for x in y.work)
@@ -143,7 +138,7 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
         if item.kind == "kernel":
             calls[item.name] += item.start == start
             took[item.name] += end - start
-    kernels = [Kernel(of_kernel(name), name, calls[name], NS * long) for name, long in took.items()]
+    kernels = [Kernel(of_kernel(name), name, calls[name], NS * long, short(name)) for name, long in took.items()]
     return sorted(kernels, key=lambda x: -x.seconds)
 
 
@@ -200,7 +195,7 @@ def main(argv: Sequence[str]) -> int:
         opened = open_outputs(outputs, stack)
         trace = chrome.read(words.trace, words.step)
         windows = trace.steps or [time_range(trace.devices)]
-        accounts = [facts(account(x, windows)) for x in trace.devices]
+        accounts = [asdict(account(x, windows)) for x in trace.devices]
         print("\n".join(device.text(accounts)), file=for_people(outputs))
         for stream in opened.values():
             try:

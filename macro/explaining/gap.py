@@ -94,7 +94,8 @@ def _cells(
     for i, key in enumerate(seconds.keys):
         times = seconds.means[0][i], seconds.means[1][i]
         done = amounts(key, attributions, by_name, times, faulting)
-        work, rate = split(*times, *done) if _counts(key) else (None, None)
+        counts = kinds.find(key[1]).unit is not None and key[0] != (WAITING,)  # its time is work at a rate
+        work, rate = split(*times, *done) if counts else (None, None)
         mostly = {name: seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
         difference = certain.estimate([x[:, i] for x in seconds.differences])
@@ -121,11 +122,6 @@ def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Se
     least = min([x for x in cost if x > 0], default=0.0)
     kept = [count if x <= NOT_FAULTS * least else 0.0 for x, count in zip(cost, faults, strict=True)]
     return [count / t if t else 0.0 for count, t in zip(kept, seconds, strict=True)]
-
-
-def _counts(key: Key) -> bool:
-    """Return whether the cell's time is work at a rate."""
-    return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
 def seen(key: Key, side: Sequence[Attribution]) -> str | None:

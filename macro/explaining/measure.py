@@ -88,20 +88,13 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
     except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
         if not kept.count():
             raise
-        stopped, code = _why(stop)
+        stopped, code = (str(stop), 1) if isinstance(stop, SuiteError) else ("interrupted", stop_code(stop))
         print(f"macro explain: {stopped}; {_summary(kept)}", file=sys.stderr)
     kept.fill()
     plan, seconds = replace(kept.plan, generations=len(kept.sides[0].processes)), time.monotonic() - began
     explanation = document.explain(plan, kept.sides, spent(taken) + seconds, kernels and not code, stopped)
     kept.append(note := attribution.note(explanation, stopped))
     return note, code
-
-
-def _why(stop: BaseException) -> tuple[str, int]:
-    """Return what stopped it, and the exit code."""
-    if isinstance(stop, SuiteError):
-        return str(stop), 1
-    return "interrupted", stop_code(stop)
 
 
 def _summary(kept: Kept) -> str:

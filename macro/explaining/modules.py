@@ -40,15 +40,7 @@ PHASES = (
     "script",
 )
 LOSSES = ("loss", "cross_entropy", "nll", "mse", "kl_div", "softmax")  # words in the name of an operation of no module
-COPIES = (
-    "aten::to",
-    "aten::_to_copy",
-    "aten::copy_",
-    "aten::clone",
-    "aten::contiguous",
-    "aten::pin_memory",
-    "aten::cpu",
-)
+COPIES = tuple(f"aten::{x}" for x in ("to", "_to_copy", "copy_", "clone", "contiguous", "pin_memory", "cpu"))
 LOGS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::tolist", "aten::equal")
 
 
@@ -112,7 +104,8 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
         up = above[-1] if above else None
         where = _where(event, up, lanes)
         is_node = event.name.startswith(NODE)
-        if event.sequence >= 0 and not is_node and not _again(event, up):
+        again = up is not None and up.event.name == NODE + event.name  # the second report of the node above it
+        if event.sequence >= 0 and not is_node and not again:
             lane = lanes.setdefault(event.lane, _Lane())
             lane.numbers.append((event.sequence, event.start))
             lane.places.append(where)
@@ -133,11 +126,6 @@ def _unmade(ordered: Sequence[Event]) -> set[int]:
         elif not event.name.startswith((MODULE, "aten::detach", "detach")):
             last[event.thread] = event
     return ids
-
-
-def _again(event: Event, up: _Open | None) -> bool:
-    """Return whether the event is the second report of the node above it."""
-    return up is not None and up.event.name == NODE + event.name
 
 
 def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | None:

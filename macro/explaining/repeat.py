@@ -11,9 +11,8 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE
-from macro.explaining import nominal
 from macro.explaining.operation_call import Call
-from macro.explaining.operation_work import alone
+from macro.explaining.operation_work import alone, alone_command, command_line, work_of
 from macro.explaining.rows import Row
 from macro.networks.layer import Node, size
 from macro.networks.layers import BatchNorm, Dropout, LocalResponseNorm, Pool
@@ -101,7 +100,7 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, 
 def command(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> str:
     """Return the command that repeats a cell by itself, where micro has no benchmark steps of the framework."""
     again = repeat(cell, plan, sides, by_name)
-    return nominal.command(*again) if again else results.repeat(plan, sides[cell.gap <= 0].entry)
+    return command_line(*again) if again else results.repeat(plan, sides[cell.gap <= 0].entry)
 
 
 def _settings(setting: Setting) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
         if fastest is not None:
             variant, seconds = fastest
             took = max(cell.a, cell.b)
-            measured.append(Headroom(cell.row, nominal.command(*again), variant, seconds, took, 1 - seconds / took))
+            measured.append(Headroom(cell.row, command_line(*again), variant, seconds, took, 1 - seconds / took))
     return measured
 
 
@@ -206,7 +205,7 @@ def benchmarks(call: Call) -> list[Kernels]:
 
 def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
     """Measure the cells that take most, each by its largest call's share of the cell's work."""
-    work, measured = nominal.work_of(recording.called), 0
+    work, measured = work_of(recording.called), 0
     for cell in breakdown.cells:
         key = ((cell.row,), cell.column)
         if measured == MOST or key not in work.largest:
@@ -219,5 +218,5 @@ def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
         seconds = sum(pair[1] for pair in timed if pair)
         took = cell.a * size / max(work.flops[key], work.bytes[key])
         left = (took - seconds) * cell.a / took
-        yield Fastest(cell.row, nominal.alone_command(call), variant, seconds, took, left)
+        yield Fastest(cell.row, alone_command(call), variant, seconds, took, left)
         measured += 1

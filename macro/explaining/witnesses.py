@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, stdev
 from typing import TYPE_CHECKING, Any
 
-from macro.explaining import certain, modules, nominal
+from macro.explaining import certain, modules, operation_work
 from macro.explaining.attribute import Attribution, split
 from macro.explaining.gap import mean
 from macro.explaining.rows import OUTSIDE, Row, called, together
@@ -141,7 +141,7 @@ LARGE_CALL = 0.03  # of a step: smaller rows are not cross-checked
 
 def largest(recording: Recording) -> list[dict[str, Any]]:
     """Return the largest call of each of the rows with most FLOP, for the process to repeat."""
-    work = nominal.work_of(recording.called)
+    work = operation_work.work_of(recording.called)
     keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
     calls = []
     for key in keys:
@@ -151,7 +151,7 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
     return calls
 
 
-def of_process(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
+def of_process(breakdown: Breakdown, work: operation_work.Work) -> Iterator[Witness]:
     """Yield a cross-check by the libraries' logs, and one for each repeated operation."""
     if logged := breakdown.program.get("logged"):
         yield _logged(breakdown, sum(logged.values()))

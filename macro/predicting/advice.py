@@ -50,7 +50,8 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
         tried = foreseer.turns(replace(step, plan=plan), wanted, file, say, hopeless=WORTH) if wanted else []
         best = chosen(step, tried)
-        others = _combinations(foreseer, best)
+        sets = [best[:count] for count in range(2, len(best) + 1)]
+        others = [foreseer.both(both) for both in sets if applies(step, both)]
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
@@ -156,12 +157,6 @@ def _likely(candidate: Foreseen) -> float:
     known = [x for x in (candidate.prediction.measured, candidate.prediction.predicted) if x is not None]
     weights = [1 / max(x.high - x.low, 1e-9) ** 2 for x in known]
     return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
-
-
-def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the best two, and all of the best, as far as they apply to each other."""
-    asked = [best[:count] for count in range(2, len(best) + 1)]
-    return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
 
 
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:

@@ -232,16 +232,14 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
     if before.huge is not None and before.huge < MOSTLY and ASKS not in os.environ:
         wanted[ASKS] = "0"
-    had = {name: os.environ.get(name) for name in wanted}
+    had = {name: os.environ[name] for name in wanted if name in os.environ}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in had.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in wanted:
+            del os.environ[name]
+        os.environ.update(had)
 
 
 def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:

@@ -142,7 +142,8 @@ def measured(
         return refused(record, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
     # With one process of each, the spread of processes is only known from the two unchanged ones.
-    half = delta.half(1 - CONFIDENCE) if _several(changed) else math.hypot(delta.half(1 - CONFIDENCE), same.center)
+    several = len({generation for generation, _, _ in changed.blocks}) > 1
+    half = delta.half(1 - CONFIDENCE) if several else math.hypot(delta.half(1 - CONFIDENCE), same.center)
     brought = Expected(delta.center, delta.center - half, delta.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
     record = as_long(record, step)
@@ -177,11 +178,6 @@ def as_long(record: Prediction, step: float) -> Prediction:
         predicted = Expected(by * predicted.seconds, by * predicted.low, by * predicted.high, predicted.confidence)
     parts = {what: by * seconds for what, seconds in record.parts.items()}
     return replace(record, predicted=predicted, parts=parts, noise=by * record.noise, step=step)
-
-
-def _several(entry: Entry) -> bool:
-    """Return whether an entry ran in several processes, whose spread is in its error."""
-    return len({generation for generation, _, _ in entry.blocks}) > 1
 
 
 def refused(record: Prediction, why: str) -> Prediction:

@@ -25,7 +25,7 @@ from macro import frameworks
 from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
 from macro.equality import gate
 from macro.equality.answer import takes
-from macro.explaining.attribute import Attribution, attribute, shared
+from macro.explaining.attribute import attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
 from macro.predicting.judged import Foreseen, Say
@@ -67,7 +67,9 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
         about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
         side.logged = library_log.logged(plan, side.entry, files, arrays, say)
-    attribution = _attributed(step, process)
+    by_name = rows_of.rows(plan.network, plan.batch)
+    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
+    attribution = shared(attribute(process, group, step.setting.threads), group, by_name)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
     cells = {key: mean(taken) for key, taken in attribution.cells.items()}
@@ -80,7 +82,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
         mean(process.levels["P0"]),
         mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
         cells,
-        rows_of.rows(plan.network, plan.batch),
+        by_name,
         large,
         spread(process.levels["P0"]),
     )
@@ -123,12 +125,6 @@ def spread(seconds: Sequence[float]) -> float:
 def _add(process: Watched, look: NetworkObserver) -> None:
     for part in look.read():
         process.add(part)
-
-
-def _attributed(step: Step, process: Watched) -> Attribution:
-    by_name = rows_of.rows(step.plan.network, step.plan.batch)
-    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
-    return shared(attribute(process, group, step.setting.threads), group, by_name)
 
 
 def symbols(process: Watched) -> dict[str, int]:

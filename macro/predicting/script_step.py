@@ -25,8 +25,7 @@ from kernels.problem import Problem
 from macro.changes.base import FAULTS, FUNCTIONS, Before, Key, Seen, Step
 from macro.explaining.advice import edits
 from macro.explaining.breakdown import Ceilings, place, taken_apart
-from macro.explaining.nominal import Work, work_of
-from macro.explaining.operation_work import alone
+from macro.explaining.operation_work import Work, alone, work_of
 from macro.explaining.rows import Row
 from macro.predicting import judged, network_step
 from macro.predicting.judged import Foreseen, Say

@@ -41,11 +41,7 @@ def main(argv: Sequence[str]) -> int:
     if words.shell is not None and not words.shell.parent.is_dir():
         raise UsageError(f"--shell {words.shell}: there is no such folder")
     outputs, shell = outputs_of(vars(words)), list[str]()
-    if (
-        words.shell is not None
-        and outputs.output is not None
-        and words.shell.resolve() == Path(outputs.output).resolve()
-    ):
+    if words.shell and outputs.output and words.shell.resolve() == outputs.output.resolve():
         raise UsageError(f"--shell {words.shell}: -o has that file: name another")
 
     def measure(file: RunFile) -> None:

@@ -29,7 +29,6 @@ NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
 SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second try
 WIDE = 0.1  # a ratio with an interval wider than ± this is measured again
 USELESS = 1.0  # of a ratio: one with a wider ± is dropped
-FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
 IMAGES = 16  # with fewer, libraries take other algorithms
@@ -47,7 +46,7 @@ class TooFewRounds(Unavailable):
     """Too few rounds of a kernel by itself: its ratio is unknown."""
 
     def __init__(self) -> None:
-        super().__init__(FEW)
+        super().__init__("a kernel by itself had too few rounds: a longer --budget")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kernels.devices.cpu import vendor
 from kernels.errors import SuiteError
@@ -95,13 +95,8 @@ def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) ->
     return Effect(not now and was * all_now >= TELLING * all_before, evidence)
 
 
-def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
-    """Return the families of BLAS kernels in these functions: MKL's `set`, OpenBLAS's `core`, or both."""
-    return tuple(sorted(_families(dict.fromkeys(symbols, 1), *groups)))
-
-
 def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
-    """Count the samples of each family."""
+    """Count the samples of each family of BLAS kernels: MKL's `set`, OpenBLAS's `core`, or both."""
     samples = Counter[str]()
     for symbol, count in symbols.items():
         if match := KERNEL.search(symbol):
@@ -130,9 +125,9 @@ def _took_openblas(before: Before, after: Seen) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's own is another file
         return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
-    if not kernels(before.symbols, "set"):
+    if not _families(before.symbols, "set"):
         return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
-    if left := kernels(after.symbols, "set"):
+    if left := sorted(_families(after.symbols, "set")):
         return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
     return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
 

@@ -257,19 +257,14 @@ def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float 
 
 def _witnesses(breakdown: Breakdown) -> list[Witness]:
     """Cross-check the operating system's time: samples of watched steps against its own accounting."""
-    sampled, seen = (
-        sum(breakdown.share(name) for name in SYSTEM) * breakdown.step["a"],
-        breakdown.watched_system.get("a"),
-    )
-    which = "of plain ones" if seen is None else "of these"
-    seen = breakdown.system["a"] if seen is None else seen
-    near = abs(sampled - seen) <= max(AGREES * seen, FEW * breakdown.step["a"])
-    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
-    verdict = (
-        "agree" if near else "cannot tell" if abs(sampled - seen) <= errors + FEW * breakdown.step["a"] else "disagree"
-    )
     if perf.missing() or not perf.sees_kernel():
         return []
+    step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
+    seen, which = (breakdown.system["a"], "of plain ones") if watched is None else (watched, "of these")
+    sampled = sum(breakdown.share(name) for name in SYSTEM) * step
+    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
+    off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
+    verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"
     return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its own account {which}")]
 
 

@@ -175,12 +175,6 @@ def levels(watched: Sequence[Watched]) -> dict[str, float]:
     return {name: median(x for p in watched for x in p.levels.get(name, [])) / plain for name in names}
 
 
-def swapped(gap: Gap, column: str) -> tuple[float, float]:
-    """Split the gap between two settings of a framework into a column's cells and the rest."""
-    direct = sum(cell.gap for cell in gap.cells if cell.column == column)
-    return direct, gap.step["a"] - gap.step["b"] - direct
-
-
 def amounts(
     key: Key,
     attributions: Sequence[Sequence[Attribution]],
@@ -201,7 +195,9 @@ def amounts(
         traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
         work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
     elif column == "packing":
-        work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
+        products = [p for name in members if name in by_name and (p := by_name[name].product)]
+        factors = sum(8.0 * p.k * (p.m + p.n) for p in products)  # bytes, read and written
+        work = [factors or 1.0] * len(attributions)
     elif column in PASSES:
         work = _bytes(key, attributions, by_name)
     else:
@@ -220,12 +216,6 @@ def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mappi
     rows = [by_name[name] for name in members if name in by_name]
     counts = [process.products.get(members, {}) for process in side]
     return sum(row.flops * sum(of.get(row.name, 1.0) for of in counts) for row in rows) / len(side)
-
-
-def _factors(row: Row) -> float:
-    """Bytes of a product's two factors, read and written."""
-    p = row.product
-    return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
 
 
 def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> list[float]:

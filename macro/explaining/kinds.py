@@ -41,7 +41,7 @@ SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build n
 PYTHON = re.compile(r"^(lib)?python\d")
 BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries that hold nothing but dispatch
 SUFFIX = re.compile(r"(_backward(_data|_input)?|_functional|_out|_)$")
-OPERATIONS = {
+OPERATIONS: dict[str, str] = {
     name if "::" in name else f"aten::{name}": kind
     for kind, names in TABLES["operations"].items()
     for name in names.split()

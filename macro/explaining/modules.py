@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -237,11 +237,10 @@ def _merged(name: str, nodes: Sequence[_Node]) -> _Node:
 
 def _lines(node: _Node, path: str, depth: int) -> Iterator[Module]:
     if depth >= 0:
-        phases: Counter[str] = Counter()
-        columns: Counter[str] = Counter()
+        phases, columns = defaultdict[str, float](float), defaultdict[str, float](float)
         for cell in node.all():
-            phases[cell.phase or cell.row] += cell.a  # type: ignore[assignment]
-            columns[cell.column] += cell.a  # type: ignore[assignment]
-        yield Module(path, depth, node.count, dict(phases), columns.most_common(1)[0][0])
+            phases[cell.phase or cell.row] += cell.a
+            columns[cell.column] += cell.a
+        yield Module(path, depth, node.count, dict(phases), max(columns, key=columns.__getitem__))
     for child in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
         yield from _lines(child, f"{path}.{child.name}" if path else child.name, depth + 1)

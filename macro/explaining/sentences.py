@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from macro.explaining import kinds
 from macro.explaining.certain import LEAST
-from macro.explaining.gap import Gap, levels, named_bars, swapped
+from macro.explaining.gap import Gap, levels, named_bars
 from macro.watching.recording import Watched
 from reports.explanation import Bar, Cell
 from reports.units import scaled, seconds, signed
@@ -27,12 +27,12 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
         *_watching(subject),
     ]
     if subject.heaps and not low <= 0 <= high:
-        direct, rest = swapped(gap, "OS memory")
+        direct = sum(cell.gap for cell in gap.cells if cell.column == "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
-            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what "
-            f"changing it brings: {signed(direct)} of it in the operating system's memory management, {signed(rest)} "
-            f"elsewhere ({signed(products)} in products), because other caches and pages are left."
+            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what changing it brings: "
+            f"{signed(direct)} of it in the operating system's memory management, {signed(a - b - direct)} elsewhere "
+            f"({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")
     nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import heap
 from kernels.devices.cpu import cores
@@ -40,6 +40,24 @@ LEAST = 0.05  # of a step, that a change may change
 MOSTLY = 0.5  # of a process's own memory in huge pages
 
 
+class Subject(Protocol):
+    """The functions by which a step of a network, or of a user's script, is observed and timed."""
+
+    def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> Before: ...
+    def after(self, step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen: ...
+    def free_cores(self, step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]: ...
+    def make(
+        self,
+        step: Step,
+        foreseen: Sequence[Foreseen],
+        file: RunFile,
+        say: Say,
+        folder: Path,
+        identity: Mapping[str, Any],
+        hopeless: float | None,
+    ) -> list[Foreseen]: ...
+
+
 @dataclass
 class Foreseer:
     """Predictions for one unchanged step, those that the run file holds already and new ones."""
@@ -57,20 +75,20 @@ class Foreseer:
 
     def __post_init__(self) -> None:
         self.held = {x.change: x for x in self.file.run.predictions}
-        self.steps = network_step if self.step.script is None else script_step
+        self.subject: Subject = network_step if self.step.script is None else script_step
 
     @cached_property
     def before(self) -> Before:
         if why := perf.missing():
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        return self.steps.before(self.step, self.watching, self.say, self.arrays)
+        return self.subject.before(self.step, self.watching, self.say, self.arrays)
 
     def turns(
         self, step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
     ) -> list[Foreseen]:
         """Time changes in turns with the unchanged step; return and record each with its measurement."""
         identity = self.before.identity if "before" in self.__dict__ else {}
-        return self.steps.make(step, foreseen, file, say, self.arrays, identity, hopeless)
+        return self.subject.make(step, foreseen, file, say, self.arrays, identity, hopeless)
 
     @property
     def proving(self) -> float:
@@ -85,7 +103,7 @@ class Foreseer:
         identity = self.before.identity  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
-        for place in self.steps.free_cores(self.step, [named.apply(self.step) for named in new], identity):
+        for place in self.subject.free_cores(self.step, [named.apply(self.step) for named in new], identity):
             free.put(place)
         with ThreadPoolExecutor(free.qsize()) as pool:
             try:
@@ -121,7 +139,7 @@ class Foreseer:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
-                return self.steps.after(
+                return self.subject.after(
                     changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks, arrays
                 )
             except Ended as end:

@@ -236,7 +236,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         elif together:
             predicted.append(foreseer.both(predicted))
         if predicted:
-            not_timed += [x.words for x in foreseer.turns(step, predicted, file, say) if failed(x)]
+            not_timed += [x.words for x in foreseer.turns(step, predicted) if failed(x)]
 
 
 if __name__ == "__main__":

@@ -97,13 +97,10 @@ def allocator(word: str, about: str) -> Change:
         return products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
+        name, there = preload.library(word).name, preload.missing([word], after.maps) is None
         if preload.missing([word], before.maps) is None:
-            return Effect(False, f"{preload.library(word).name} is mapped without it too")
-        there = preload.missing([word], after.maps) is None
-        return Effect(
-            there,
-            f"{preload.library(word).name} is {'' if there else 'not '}mapped; {fewer_faults(before, after).evidence}",
-        )
+            return Effect(False, f"{name} is mapped without it too")
+        return Effect(there, f"{name} is {'' if there else 'not '}mapped; {fewer_faults(before, after).evidence}")
 
     return Change(
         f"heap-{word}",
@@ -134,21 +131,17 @@ def keeps() -> Change:
             return str(error)
         return None
 
-    def make(step: Step, value: str) -> Step:
-        return replace(step, setting=replace(step.setting, heap="keep"))
-
     def took(before: Before, after: Seen) -> Effect:
         effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
             return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
         return effect
 
-    about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
     return Change(
         "heap-keep",
-        about,
+        "glibc's malloc keeps freed memory: no block mapped for itself, none given back",
         applies,
-        make,
+        lambda step, value: replace(step, setting=replace(step.setting, heap="keep")),
         took,
         brings,
         costs="memory: what was freed stays mapped",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -164,21 +165,14 @@ def _speed(share: Share) -> str:
 
 def _places(breakdown: Breakdown) -> Iterator[str]:
     """Name the largest modules that contain no other large module."""
-    leaves = [
-        module
-        for i, module in enumerate(breakdown.modules)
-        if not any(x.depth > module.depth and x.total > 0.6 * module.total for x in _below(breakdown, i))
-    ]
+    leaves, modules = list[Module](), breakdown.modules
+    for i, module in enumerate(modules):
+        below = itertools.takewhile(lambda x, depth=module.depth: x.depth > depth, modules[i + 1 :])
+        if not any(x.total > 0.6 * module.total for x in below):
+            leaves.append(module)
     large = sorted((x for x in leaves if x.total >= LARGE * breakdown.step["a"]), key=lambda x: -x.total)[:5]
     if large:
         yield "Largest modules: " + "; ".join(_module(module) for module in large) + "."
-
-
-def _below(breakdown: Breakdown, i: int) -> Iterator[Module]:
-    for module in breakdown.modules[i + 1 :]:
-        if module.depth <= breakdown.modules[i].depth:
-            return
-        yield module
 
 
 def _module(module: Module) -> str:

@@ -85,9 +85,8 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
             attribution.cells[key] = [x / threads for x in seconds]
     inside = [fault for fault in watched.page_faults if _step(watched, starts, fault.time) is not None]
-    for place in locate(watched.spans, inside):
-        rows = together(place.rows, group)
-        attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
+    faults = Counter(together(place.rows, group) for place in locate(watched.spans, inside))
+    attribution.faults = {rows: count * FAULTS / attribution.steps for rows, count in faults.items()}
     _count(attribution, [x for x in watched.spans if _step(watched, starts, x["start"]) is not None], group)
     return attribution
 

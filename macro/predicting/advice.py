@@ -48,7 +48,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
         wanted = [x for x in foreseer.each(asked) if x.there and promising(x)]
         plan = replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON, counted=COUNTED)
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
-        tried = foreseer.turns(replace(step, plan=plan), wanted, file, say, hopeless=WORTH) if wanted else []
+        tried = foreseer.turns(replace(step, plan=plan), wanted, WORTH) if wanted else []
         best = chosen(step, tried)
         sets = [best[:count] for count in range(2, len(best) + 1)]
         others = [foreseer.both(both) for both in sets if applies(step, both)]
@@ -56,7 +56,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
-        timed = foreseer.turns(last, [*best, *others], file, say) if best else []
+        timed = foreseer.turns(last, [*best, *others]) if best else []
     winner = combined(timed[: len(best)], timed[len(best) :])
     if step.script is None and (step.plan.phase, step.plan.batch) == ("step", step.plan.network.batch):
         _confirm(step, winner, seconds, say)

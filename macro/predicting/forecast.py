@@ -83,12 +83,10 @@ class Foreseer:
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         return self.subject.before(self.step, self.watching, self.say, self.arrays)
 
-    def turns(
-        self, step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None = None
-    ) -> list[Foreseen]:
+    def turns(self, step: Step, foreseen: Sequence[Foreseen], hopeless: float | None = None) -> list[Foreseen]:
         """Time changes in turns with the unchanged step; return and record each with its measurement."""
         identity = self.before.identity if "before" in self.__dict__ else {}
-        return self.subject.make(step, foreseen, file, say, self.arrays, identity, hopeless)
+        return self.subject.make(step, foreseen, self.file, self.say, self.arrays, identity, hopeless)
 
     @property
     def proving(self) -> float:

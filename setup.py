@@ -48,6 +48,8 @@ class OnePackage(build_py):
         for path in (package, *(package.with_name(room) for room in ROOMS.split("|"))):
             shutil.rmtree(path, ignore_errors=True)  # what an older build left would be packed too
         super().run()
+        for path in package.rglob("*.toml"):  # whose texts name commands
+            path.write_text(in_wheel(path.read_text("utf-8")), "utf-8")
         (package / "__main__.py").write_text("import sys\n\nfrom kernelgap import main\n\nsys.exit(main())\n")
         if Path(".git").exists() and shutil.which("git"):
             words = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -113,7 +115,7 @@ if __name__ == "__main__":
         py_modules=["kernelgap"],
         entry_points={"console_scripts": ["kernelgap = kernelgap:main"]},
         packages=find_packages(include=["kernels*", "micro*", "macro*", "reports*"]),
-        package_data={"": ["*.c", "*.cu", "*.json", "*.txt"], "micro": ["shapes/*"]},
+        package_data={"": ["*.c", "*.cu", "*.json", "*.toml", "*.txt"], "micro": ["shapes/*"]},
         install_requires=[
             "numpy>=2.0",
             "scipy>=1.14",

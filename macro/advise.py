@@ -14,7 +14,6 @@ from macro import command, whatif
 from micro.planning.options import outputs_of
 
 if TYPE_CHECKING:
-    from macro.changes.base import Step
     from reports.store import RunFile
 
 STARTS = 5  # of a script, of changes that are looked at and of two turns: for a forecast
@@ -31,33 +30,18 @@ def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return options
 
 
-def _words(argv: Sequence[str]) -> tuple[argparse.Namespace, Step, float]:
-    """Parse the options; return them, the step, and seconds of the budget. Raises UsageError."""
-    from macro.running.script_request import is_script, split
-
-    if not is_script(argv, parser()):
-        words = parser().parse_args(argv)
-        return words, *whatif.step_of(words)
-    options, arguments = split(argv)
-    words = _with_shell(whatif.script_options("advise", __doc__, "5m", f"of all: {SHARES}")).parse_args(options)
-    return words, *whatif.script_step(words, arguments)
-
-
 def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code, or that of the signal that stopped it."""
     from macro.running import session
 
-    words, step, seconds = _words(argv)
+    of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"of all: {SHARES}"))
+    words, step, seconds = whatif.parsed(argv, parser(), of_script)
     if words.shell is not None and words.shell.exists():
         raise UsageError(f"--shell {words.shell}: there is such a file: name another")
     if words.shell is not None and not words.shell.parent.is_dir():
         raise UsageError(f"--shell {words.shell}: there is no such folder")
     outputs, shell = outputs_of(vars(words)), list[str]()
-    if (
-        words.shell is not None
-        and outputs.output is not None
-        and words.shell.resolve() == Path(outputs.output).resolve()
-    ):
+    if words.shell and outputs.output and words.shell.resolve() == outputs.output.resolve():
         raise UsageError(f"--shell {words.shell}: -o has that file: name another")
 
     def measure(file: RunFile) -> None:

@@ -116,6 +116,20 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
     return Step(plan, rows[0], setting), seconds
 
 
+def parsed(
+    argv: Sequence[str], of_network: argparse.ArgumentParser, of_script: argparse.ArgumentParser
+) -> tuple[argparse.Namespace, Step, float]:
+    """Return the options, the unchanged step, and seconds of the whole budget. Raises UsageError."""
+    from macro.running.script_request import is_script, split
+
+    if is_script(argv, of_network):
+        options, arguments = split(argv)
+        words = of_script.parse_intermixed_args(options)
+        return words, *script_step(words, arguments)
+    words = of_network.parse_intermixed_args(argv)
+    return words, *step_of(words)
+
+
 def seeded(step: Step, file: RunFile) -> Step:
     """Return the step with the seed of the run file."""
     return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
@@ -134,28 +148,16 @@ class WhatIfRequest:
 
 def request(argv: Sequence[str]) -> WhatIfRequest:
     """Parse the words of the command. Raises UsageError."""
-    from macro.running.script_request import is_script, split
+    from macro import frameworks
 
-    if is_script(argv, parser()):
-        options, arguments = split(argv)
-        words = _with_changes(script_options("whatif", __doc__, "2m", SHARES)).parse_intermixed_args(options)
-        _refuse_framework(words)
-        step, seconds = script_step(words, arguments)
-    else:
-        words = parser().parse_intermixed_args(argv)
-        step, seconds = step_of(words)
+    of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
+    words, step, seconds = parsed(argv, parser(), of_script)
+    if step.script and words.changes and words.changes[0] in frameworks.names():
+        remedy = f"a network of your own is {words.script}:NAME"
+        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: name two changes or more")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
-
-
-def _refuse_framework(words: argparse.Namespace) -> None:
-    """Raise UsageError for one that is named for a program."""
-    from macro import frameworks
-
-    if words.changes and words.changes[0] in frameworks.names():
-        remedy = f"a network of your own is {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
@@ -171,18 +173,8 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
     return chosen
 
 
-def _joined(step: Step, changes: Sequence[Named]) -> str | None:
-    """Return the reason why the changes cannot all be made at once, or None."""
-    for named in changes:
-        if why := named.refused(step):
-            return f"{named.words}: {why}"
-        step = named.apply(step)
-    return None
-
-
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 where a change is not in the process, or its step fails or is unequal.
-    A stopped run returns the code of its signal."""
+    """Run the command; return 1 for a change that is not there, fails or is unequal, or a signal's code."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()
@@ -227,7 +219,7 @@ def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str]
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
     from macro.predicting.forecast import Foreseer
-    from macro.predicting.judged import failed
+    from macro.predicting.judged import conflict, failed
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
@@ -239,12 +231,12 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         not_timed += [x.words for x in predicted if not x.there]
         predicted = [x for x in predicted if x.there]
         together = len(predicted) > 1 and not asked.apart
-        if together and (why := _joined(step, [x.changes[0] for x in predicted])):
+        if together and (why := conflict(step, [x.changes[0] for x in predicted])):
             say(f"each alone, and not all at once: {why}")
         elif together:
             predicted.append(foreseer.both(predicted))
         if predicted:
-            not_timed += [x.words for x in foreseer.turns(step, predicted, file, say) if failed(x)]
+            not_timed += [x.words for x in foreseer.turns(step, predicted) if failed(x)]
 
 
 if __name__ == "__main__":

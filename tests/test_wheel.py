@@ -78,6 +78,7 @@ def test_no_module_of_the_wheel_keeps_a_name_of_the_checkout(installed: Path) ->
     assert len(paths) > 500
     left = {str(path): found for path in paths if (found := set(kept_names(path.read_text())))}
     assert left == {}
+    assert not [path for path in (installed / "kernelgap").rglob("*.toml") if LEFT.search(path.read_text())]
 
 
 def kept_names(source: str) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import memory
 from kernels.errors import Unavailable
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from micro.measuring.checks import Checks
     from reports.record import Comparison, Result, Run
 
-T = TypeVar("T")
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
 NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
 SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second try
 WIDE = 0.1  # a ratio with an interval wider than ± this is measured again
 USELESS = 1.0  # of a ratio: one with a wider ± is dropped
-FEW = "a kernel by itself had too few rounds: a longer --budget"
 LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
 LEAST = 256  # of a product's sizes, so that it stays a large one
 IMAGES = 16  # with fewer, libraries take other algorithms
@@ -48,7 +46,7 @@ class TooFewRounds(Unavailable):
     """Too few rounds of a kernel by itself: its ratio is unknown."""
 
     def __init__(self) -> None:
-        super().__init__(FEW)
+        super().__init__("a kernel by itself had too few rounds: a longer --budget")
 
 
 @dataclass(frozen=True)
@@ -61,30 +59,17 @@ class Ratio:
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
-    """Measure two cases of a benchmark and return the ratio of the second to the first. Raises SuiteError."""
-
-    def take(share: float) -> Ratio | None:
-        ran = run(benchmark, options, share)
-        ratio = _ratio(ran.results, ran.comparisons)
-        return ratio if ratio is not None and _useful(ratio) else None
-
-    return tried(take, seconds)
-
-
-def tried(take: Callable[[float], T | None], seconds: float) -> T:
-    """Call `take` with a share of `seconds`, and once more with the rest where it returned None.
-    None means too few rounds, or too wide an interval.
-    A second try helps where other processes had the processor. Raises TooFewRounds."""
+    """Return the ratio of a benchmark's second case to its first, tried twice. Raises SuiteError."""
     for share in SHARES:
-        if (value := take(share * seconds)) is not None:
-            return value
+        ran = run(benchmark, options, share * seconds)
+        ratio = _ratio(ran.results, ran.comparisons)
+        if ratio is not None and _useful(ratio):
+            return ratio
     raise TooFewRounds
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Return the useful ratios of these problems, each with the given operands cold.
-    Problems with a wide interval are measured once more in the time that is left; the narrower ratio counts. Raises
-    SuiteError."""
+    """Return the useful ratios of these problems, wide ones measured again. Raises SuiteError."""
     best: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}
@@ -100,14 +85,13 @@ def _useful(ratio: Ratio) -> bool:
 
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
     """Measure the ratios of several problems of one kind; None where there were too few rounds.
-    Problems with the same cold operands, except poolings, share one run, whose kernels start once and share the time.
-    Raises SuiteError."""
+
+    Problems with the same cold operands, except poolings, share one run, whose kernels start once. Raises SuiteError.
+    """
     (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
     if kind is Pooling:  # a file of problems is of a benchmark's first operation
         each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
-        runs = {
-            x: run(BENCHMARKS[kind], {**_unvaried(x, how), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()
-        }
+        runs = {x: run(BENCHMARKS[kind], {**asdict(x), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()}
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
     by_problem: dict[Problem, Ratio | None] = {}
     for cold in dict.fromkeys(xs.values()):
@@ -133,10 +117,6 @@ def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -
         )
         for x in xs
     }
-
-
-def _unvaried(x: Problem, how: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in asdict(x).items() if name not in how}
 
 
 @contextmanager
@@ -185,9 +165,9 @@ def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
-    """Halve the largest sizes of `x` until it has at most `flops`.
-    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only; the axis
-    `varied` stays."""
+    """Halve the largest sizes of `x`, but for the axis `varied`, until it has at most `flops`.
+
+    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only."""
     names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kernels.devices import open_device
@@ -28,7 +28,6 @@ PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases of a kernel that fit into its seconds
 OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables that change no kernel
-SLOW = 30e9  # FLOP/s of a product, where the step has no other to go by
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
 LARGE = 0.01  # of a step: a kernel that takes less is not measured
 MOST = 0.1  # of a step: more is not left unknown in a prediction
@@ -68,8 +67,7 @@ def total(spent: Spent) -> float:
 
 
 def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
-    """Yield each row, each of its problems of this kind as the framework has it, and its seconds.
-    Seconds are those in `columns`; several problems of a row share them by their FLOP."""
+    """Yield rows, their problems of this kind, and the seconds in `columns`, shared by FLOP."""
     for (names, column), took in before.cells.items():
         problems = list(_called(before, names, kind)) if column in columns else []
         flops = sum(x.flops for _, x in problems)
@@ -92,8 +90,7 @@ def swapped(asked: Asked, field: str) -> Forecast:
 
 
 def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
-    """Predict products from each one alone, in the two cases of these options.
-    Products inside recurrent cells and attention stay unknown."""
+    """Predict products outside recurrent cells and attention from each one alone, in two cases."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -115,9 +112,7 @@ def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, forec
 
 
 def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
-    """Return the step's problems of these kinds of work.
-    Raises Unavailable where most work of the kinds `have` is in no problem of a kernel here, and takes MOST of the
-    step."""
+    """Return the step's problems of these kinds; raise Unavailable where most work is in others."""
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
     if rest > max(total(spent), MOST * asked.before.seconds):
@@ -142,8 +137,7 @@ def _of(name: str, rows: Sequence[str]) -> bool:
 
 
 def pooling(node: Node, step: Step) -> Pooling | None:
-    """Return a layer's pooling, where a kernel of this suite does the same.
-    It does for square images and windows without padding."""
+    """Return a layer's pooling where a kernel here does the same: square, without padding."""
     layer = node.layer
     if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
         return None
@@ -158,8 +152,9 @@ def pooling(node: Node, step: Step) -> Pooling | None:
 
 def alike(asked: Asked) -> dict[str, Any]:
     """Return the settings of the unchanged step, as options.
-    Raises Unavailable where kernels by themselves would run in other settings: they run in this Python, without the
-    step's own variables."""
+
+    Raises Unavailable where kernels by themselves would run in other settings: in this Python, without its variables.
+    """
     setting, script = asked.unchanged.setting, asked.unchanged.script
     if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
         raise Unavailable(f"{script.python} may have other kernels than this Python, by which they are measured")
@@ -170,6 +165,7 @@ def alike(asked: Asked) -> dict[str, Any]:
 
 def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Predict each problem: its seconds in the step times its ratio alone.
+
     Problems of LARGE of the step or more are measured and share the time, with operands in cache as the step has them;
     smaller ones are assumed to change as those do. What is far larger than the last cache is measured in part, since
     allocating, filling and checking it takes longer than its rounds. Raises TooFewRounds where problems of more than
@@ -192,25 +188,6 @@ def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     return Forecast((*parts, *(unknown(x.name, took) for x, took in lost.items())))
 
 
-def added(asked: Asked, x: Problem, variant: str) -> Part:
-    """Predict a product that the step does not have yet by its seconds alone. Raises SuiteError."""
-    spent = gathered(by_row(asked.before, Gemm, PRODUCTS))
-    rate = sum(product.flops * len(of) for product, of in spent.items()) / took if (took := total(spent)) else SLOW
-    less = _alone.smaller(x, rate * _alone.SHARES[0] * asked.alone / ROUNDS)
-    how = {"variant": variant, **alike(asked), **asdict(less), "cold": "all"}
-
-    def take(seconds: float) -> Part | None:
-        ran, scale = _alone.run(_alone.BENCHMARKS[type(x)], how, seconds), x.flops / less.flops
-        estimate = next((result.seconds for result in ran.results if result.role == "measured"), None)
-        if estimate is None:
-            raise _alone.unmeasured(ran.results)
-        if estimate.low is None or estimate.high is None:
-            return None
-        return around(x.name, scale * estimate.median, scale * _alone.NARROWER * (estimate.high - estimate.low) / 2)
-
-    return _alone.tried(take, asked.alone)
-
-
 def together(*forecasts: Forecast) -> Forecast:
     """Join forecasts of several parts of a step; unknown where one is."""
     if why := next((x.why for x in forecasts if x.why), None):
@@ -220,7 +197,8 @@ def together(*forecasts: Forecast) -> Forecast:
 
 def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
     """Predict parts of a step one after another, each with a share of the time by its `seconds`.
-    Parts without seconds are not measured. Raises TooFewRounds for kernels of more than MOST of the step."""
+
+    Raises TooFewRounds for kernels of more than MOST of the step."""
     all_seconds, predicted = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:

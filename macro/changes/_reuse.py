@@ -37,8 +37,8 @@ MOSTLY = 0.5  # of a kernel's bytes
 
 def cold(asked: Asked, row: str, x: Problem) -> str:
     """Return the value of micro's --cold: `all`, or none where the step has most bytes in its last cache.
-    A sample has one long launch, before which nothing brings one operand into cache and not another. All operands are
-    cold for rows of no network, and for passes measured at once."""
+
+    A sample has one long launch, before which nothing brings one operand into cache and not another."""
     plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")
     rows = distances(plan.network, plan.batch, plan.phase) if asked.unchanged.script is None else {}
     if row not in rows or not isinstance(x, (Gemm, Conv, Update)):
@@ -55,16 +55,14 @@ def cold(asked: Asked, row: str, x: Problem) -> str:
 
 
 def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
-    """Return whether the framework computes the transpose of the row's product, factors exchanged.
-    Square products do not show it."""
+    """Return whether the framework computes the transpose of the row's product, unless it is square."""
     product = asked.before.rows[row].product if row in asked.before.rows else None
     return isinstance(x, (Gemm, Update)) and product is not None and (x.m, x.n) != (product.m, product.n)
 
 
 @lru_cache(maxsize=8)
 def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
-    """Return, for each array of each row, the bytes touched since it was, itself among them.
-    Memory that a framework uses internally is not counted."""
+    """Return, for each array of each row, the bytes that layers touched since it was, its own too."""
     recent, kept = dict[str, float](), RULES[network.rule].state  # what was touched last comes last
     by_row: dict[str, dict[str, float]] = {}
     for _ in range(2):  # what the first step of a process touches first, another has touched before

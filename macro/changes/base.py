@@ -66,7 +66,8 @@ class Step:
 
     def refuses_knob(self, name: str, value: object, compiled: bool = False) -> str | None:
         """Return the reason why a knob of PyTorch's adapter cannot be set to `value`, or None.
-        It is another framework, or the knob is set already. `compiled`: the compiled row has the knob too."""
+
+        `compiled`: the compiled row has the knob too."""
         if self.row.removesuffix("-compile" if compiled else "") != "pytorch":
             return f"no switch of {self.framework.name}'s is known here"
         return "it is made already" if self.knob(name) == value else None
@@ -155,10 +156,6 @@ class Asked:
         return self.unchanged.setting.threads or self.before.threads
 
 
-def _once(step: Step) -> Sequence[str]:
-    return ("",)
-
-
 @dataclass(frozen=True)
 class Change:
     """One change of a setting, a library, a layout or a call."""
@@ -177,4 +174,4 @@ class Change:
     memory: bool = False  # it allocates other memory: page faults that come or go add to what it brings
     looks: Sequence[str] = (FUNCTIONS, FAULTS)  # watched in a changed process; page faults are NaN without FAULTS
     alone: bool = True  # kernels are measured by themselves for it
-    tries: Callable[[Step], Sequence[str]] = _once  # values at which `advise` tries it
+    tries: Callable[[Step], Sequence[str]] = lambda step: ("",)  # values at which `advise` tries it

@@ -1,8 +1,8 @@
-"""Dense layers of PyTorch: weights in another order, weights moved by their gradient's product, one gradient more.
+"""Dense layers of PyTorch: weights in another order, and weights moved by their gradient's product.
 
 Weights in memory as inputs × outputs, where PyTorch has outputs × inputs: NT becomes NN forward, and NN becomes NT in
 the gradient of the input. W ← W − rate·dYᵀX in one GEMM, PyTorch's addmm_ within the backward: no gradient is kept and
-no pass follows it. The gradient of the first layer's input, which no training needs, and which some programs ask for.
+no pass follows it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
 
 
 def _applies_transposed(step: Step, value: str) -> str | None:
-    if why := step.refuses_knob("weights", "inputs x outputs"):
-        return why
-    return None if step.has("dense") else "the network has no dense layer"
+    why = None if step.has("dense") else "the network has no dense layer"
+    return step.refuses_knob("weights", "inputs x outputs") or why
 
 
 def _took_transposed(before: Before, after: Seen) -> Effect:
@@ -76,30 +75,6 @@ def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
         yield layer + WGRAD, update, sum(took for (rows, _), took in before.cells.items() if rows == (layer + UPDATE,))
 
 
-def _applies_gradient(step: Step, value: str) -> str | None:
-    if why := step.refuses_knob("input_gradient", True, compiled=True):
-        return why
-    if step.plan.phase == "forward":
-        return "there is no gradient in a forward"
-    return None
-
-
-def _took_gradient(before: Before, after: Seen) -> Effect:
-    there = after.flag("input_gradient") is True
-    return Effect(there, f"the input wants {'a' if there else 'no'} gradient")
-
-
-def _brings_gradient(asked: Asked) -> Forecast:
-    """Predict one product more, alone: the first layer's dgrad."""
-    network, batch = asked.unchanged.plan.network, asked.unchanged.plan.batch
-    first = network.nodes[0]
-    if first.layer.kind != "dense":
-        return Forecast(why="the first layer is no dense one")
-    inputs, outputs = first.inputs[0][0], first.output[0]
-    product = Gemm(m=batch, n=inputs, k=outputs)  # weights as outputs x inputs
-    return Forecast((_parts.added(asked, product, "torch"),))
-
-
 CHANGES = (
     Change(
         "weights-transposed",
@@ -124,19 +99,6 @@ CHANGES = (
         measures=("gemm", "optimizer"),
         code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
         costs="the gradients, which nobody can look at any more",
-        memory=True,
-        looks=(FAULTS,),
-    ),
-    Change(
-        "input-gradient",
-        "the gradient of the first layer's input too",
-        _applies_gradient,
-        lambda step, value: step.with_knob("input_gradient", True),
-        _took_gradient,
-        _brings_gradient,
-        costs="time, for a result that is not used",
-        code="x.requires_grad_(True)",
-        tries=lambda step: (),
         memory=True,
         looks=(FAULTS,),
     ),

@@ -35,8 +35,7 @@ def brings(asked: Asked) -> Forecast:
 
 @cache
 def new_memory(page: int) -> float:
-    """Return the seconds that 4 KiB of new memory cost by themselves, in pages of `page` bytes.
-    Memory is mapped, written to and unmapped, less being written to. Raises SuiteError."""
+    """Return the seconds to map, write and unmap 4 KiB less those to write. Raises SuiteError."""
     options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
     run = _alone.run("memory", options, BUDGET)
     seconds = {
@@ -57,11 +56,10 @@ def beside(before: Before, after: Seen) -> tuple[Part, ...]:
 
 
 def faults(before: Before, after: Seen) -> Part:
-    """Predict the seconds of a plain step that follow its page faults.
-    They are the operating system's time; of few page faults, what one costs by itself. Side effects were not measured
-    alone: faults disturb the program's caches and page table, and leave cleared pages in the cache. BESIDE of the time
-    covers them. The faults of several threads may take turns or overlap: their time is a sum over threads, a step's is
-    the wall's. Raises SuiteError."""
+    """Predict the seconds of a plain step that follow its page faults. Raises SuiteError.
+
+    They are the operating system's time; of few page faults, what one costs by itself. BESIDE of the time covers what
+    faults do to the program's caches and page table. The faults of several threads may take turns or overlap."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
     cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
@@ -74,6 +72,7 @@ def faults(before: Before, after: Seen) -> Part:
 
 def fewer_faults(before: Before, after: Seen) -> Effect:
     """Return whether most page faults are gone, as they are where freed memory is kept.
+
     The standard error of the few steps that were seen, in which the heap may still have grown, is in favor of the
     change. A process that had next to none, by chance of its heap's layout, shows nothing about the next one."""
     counts = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
@@ -98,13 +97,10 @@ def allocator(word: str, about: str) -> Change:
         return products.absent(word)
 
     def took(before: Before, after: Seen) -> Effect:
+        name, there = preload.library(word).name, preload.missing([word], after.maps) is None
         if preload.missing([word], before.maps) is None:
-            return Effect(False, f"{preload.library(word).name} is mapped without it too")
-        there = preload.missing([word], after.maps) is None
-        return Effect(
-            there,
-            f"{preload.library(word).name} is {'' if there else 'not '}mapped; {fewer_faults(before, after).evidence}",
-        )
+            return Effect(False, f"{name} is mapped without it too")
+        return Effect(there, f"{name} is {'' if there else 'not '}mapped; {fewer_faults(before, after).evidence}")
 
     return Change(
         f"heap-{word}",
@@ -135,21 +131,17 @@ def keeps() -> Change:
             return str(error)
         return None
 
-    def make(step: Step, value: str) -> Step:
-        return replace(step, setting=replace(step.setting, heap="keep"))
-
     def took(before: Before, after: Seen) -> Effect:
         effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
             return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
         return effect
 
-    about = "glibc's malloc keeps freed memory: no block mapped for itself, none given back"
     return Change(
         "heap-keep",
-        about,
+        "glibc's malloc keeps freed memory: no block mapped for itself, none given back",
         applies,
-        make,
+        lambda step, value: replace(step, setting=replace(step.setting, heap="keep")),
         took,
         brings,
         costs="memory: what was freed stays mapped",
@@ -186,8 +178,7 @@ def _took_huge(before: Before, after: Seen) -> Effect:
 
 
 def _brings_huge(asked: Asked) -> Forecast:
-    """Predict the page faults that go, less what the same memory costs in large pages.
-    The costs in large and in small pages are measured alone."""
+    """Predict the page faults that go, less what the same memory costs alone in large pages."""
     part = faults(asked.before, asked.after)
     left = 1 - new_memory(HUGE_PAGE) / new_memory(SMALL_PAGE)
     return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))

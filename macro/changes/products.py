@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kernels.devices.cpu import vendor
 from kernels.errors import SuiteError
@@ -46,8 +46,8 @@ def preloaded(
     needless: Callable[[], str | None] = lambda: None,
 ) -> Change:
     """Return the change that preloads a library which changes MKL's products.
-    `took` is called where the library is mapped; `needless` returns the reason why it changes nothing on this machine.
-    """
+
+    `took` is called where the library is mapped; `needless` returns why it changes nothing on this machine."""
 
     def shown(before: Before, after: Seen) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -95,13 +95,8 @@ def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) ->
     return Effect(not now and was * all_now >= TELLING * all_before, evidence)
 
 
-def kernels(symbols: Iterable[str], *groups: str) -> tuple[str, ...]:
-    """Return the families of BLAS kernels in these functions: MKL's `set`, OpenBLAS's `core`, or both."""
-    return tuple(sorted(_families(dict.fromkeys(symbols, 1), *groups)))
-
-
 def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
-    """Count the samples of each family."""
+    """Count the samples of each family of BLAS kernels: MKL's `set`, OpenBLAS's `core`, or both."""
     samples = Counter[str]()
     for symbol, count in symbols.items():
         if match := KERNEL.search(symbol):
@@ -110,8 +105,7 @@ def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
-    """Return the families with at least RARE of the samples.
-    The longer of two recordings shows rarer ones alone."""
+    """Return the families with at least RARE of the samples: rarer ones show in long recordings alone."""
     samples = _families(symbols, *groups)
     return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
@@ -127,24 +121,19 @@ def others(before: Before, after: Seen, *groups: str) -> Effect:
     return Effect(set(was) != set(now), evidence)
 
 
-def _took_dispatch(before: Before, after: Seen) -> Effect:
-    return others(before, after, "set")
-
-
 def _took_openblas(before: Before, after: Seen) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's own is another file
         return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
-    if not kernels(before.symbols, "set"):
+    if not _families(before.symbols, "set"):
         return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
-    if left := kernels(after.symbols, "set"):
+    if left := sorted(_families(after.symbols, "set")):
         return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
     return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
 
 
 def _took_blis(before: Before, after: Seen) -> Effect:
-    """Check that no product is left in MKL's kernels.
-    BLIS's own kernels have no names, and its library is mapped from the start."""
+    """Check that no product is left in MKL's kernels: BLIS's own kernels have no names."""
     effect = gone(before, after, KERNEL, "MKL's kernels")
     return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")
 
@@ -154,7 +143,7 @@ CHANGES = (
         "mkl-dispatch",
         "mkl-intel",
         "MKL takes the kernels that it has for its own vendor's processors",
-        _took_dispatch,
+        lambda before, after: others(before, after, "set"),
         lambda: "this processor is of MKL's own vendor" if vendor() == VENDOR else None,
     ),
     preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS multiplies where MKL did", _took_openblas),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from kernels.heap import POLICIES
 from macro.explaining import kinds
@@ -22,19 +26,24 @@ OVERHEAD = (
 )
 
 
+TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
+
+
 @dataclass(frozen=True)
 class Try:
-    """A measure that may help, and what a user writes to take it."""
+    """A measure that may help one program, and what a user writes to take it; see remedies.toml."""
 
     name: str
-    most: Callable[[Breakdown], float]  # seconds of a step that it saves at most
     do: str
     measure: str = ""
     edit: bool = True  # into the program; False: a variable does it
+    kinds: Sequence[str] = ()  # of work that it saves at most
 
-
-def _kind(*names: str) -> Callable[[Breakdown], float]:
-    return lambda breakdown: sum(share.a for share in breakdown.kinds if share.name in names)
+    def most(self, breakdown: Breakdown) -> float:
+        """Return the seconds of a step that it saves at most."""
+        if self.name in ESTIMATES:
+            return ESTIMATES[self.name](breakdown)
+        return sum(share.a for share in breakdown.kinds if share.name in self.kinds)
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -60,31 +69,8 @@ def _vendor(breakdown: Breakdown) -> float:
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
 
-TRIES = (
-    Try(
-        "MKL's vendor check",
-        _vendor,
-        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o mkl_intel.so, then "
-        "start the program with LD_PRELOAD=$PWD/mkl_intel.so; other kernels, other roundings",
-        edit=False,
-    ),
-    Try("keep freed memory", _heap, f"start the program with {KEEP}", "--heap default,keep", edit=False),
-    Try(
-        "channels last",
-        _kind("layout reorder"),
-        "model.to(memory_format=torch.channels_last), and the images too: convolutions then change no layout",
-    ),
-    Try("a fused optimizer", _update, "fused=True, or foreach=True, where the optimizer has it"),
-    Try("less dropout", _kind("random numbers"), "draw a mask by torch.rand_like(x) >= p, or drop less"),
-    Try("a data loader beside the step", _kind("data"), "DataLoader(num_workers=1 or more, persistent_workers=True)"),
-    Try(
-        "fewer, larger operations",
-        _kind("dispatch", "interpreter"),
-        "a larger batch, or torch.compile: measured, since it may be slower",
-        "python -m micro.launch --ladder",
-    ),
-    Try("no change of type", _kind("cast"), "keep tensors in the type that they are used in"),
-)
+ESTIMATES = {"MKL's vendor check": _vendor, "keep freed memory": _heap, "a fused optimizer": _update}
+TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 
 def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
@@ -119,9 +105,10 @@ def _step(breakdown: Breakdown) -> str:
     version = f"PyTorch {program['version']}" if torch else f"Python {program['python']}"
     threads = f"{breakdown.threads} thread{'s' * (breakdown.threads > 1)}"
     rate = _rate(breakdown)
+    heap = {"keep": "freed memory kept", "default": "the default heap"}.get(str(program["heap"]), "")
     return (
         f"A step of {breakdown.name} takes {seconds(breakdown.step['a'])} [{seconds(low)}, {seconds(high)}] within "
-        f"this process{rate}. {version}, {threads}, {_heap_words(breakdown)}; a step ends with {program['step']}; "
+        f"this process{rate}. {version}, {threads}, {heap}; a step ends with {program['step']}; "
         f"{breakdown.rounds} rounds."
     )
 
@@ -135,10 +122,6 @@ def _rate(breakdown: Breakdown) -> str:
     least = sum(x / peak for x, peak in zip(types.values(), peaks, strict=True) if peak)
     share = f", {least / step:.0%} of what this machine can ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
     return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(' and '.join(types))}{share}"
-
-
-def _heap_words(breakdown: Breakdown) -> str:
-    return {"keep": "freed memory kept", "default": "the default heap"}.get(str(breakdown.program["heap"]), "")
 
 
 def _as_started(breakdown: Breakdown) -> Iterator[str]:
@@ -157,8 +140,7 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds that keeping freed memory saves, and whether their interval excludes zero.
-    The two heaps were watched one after the other, so that the difference contains other load."""
+    """Return the seconds that keeping freed memory saves, and whether that is certain on a quiet machine."""
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
@@ -184,21 +166,18 @@ def _speed(share: Share) -> str:
 
 def _places(breakdown: Breakdown) -> Iterator[str]:
     """Name the largest modules that contain no other large module."""
-    leaves = [
-        module
-        for i, module in enumerate(breakdown.modules)
-        if not any(x.depth > module.depth and x.total > 0.6 * module.total for x in _below(breakdown, i))
-    ]
+    leaves, modules = list[Module](), breakdown.modules
+    for i, module in enumerate(modules):
+        below = itertools.takewhile(partial(_deeper, module), modules[i + 1 :])
+        if not any(x.total > 0.6 * module.total for x in below):
+            leaves.append(module)
     large = sorted((x for x in leaves if x.total >= LARGE * breakdown.step["a"]), key=lambda x: -x.total)[:5]
     if large:
         yield "Largest modules: " + "; ".join(_module(module) for module in large) + "."
 
 
-def _below(breakdown: Breakdown, i: int) -> Iterator[Module]:
-    for module in breakdown.modules[i + 1 :]:
-        if module.depth <= breakdown.modules[i].depth:
-            return
-        yield module
+def _deeper(than: Module, module: Module) -> bool:
+    return module.depth > than.depth
 
 
 def _module(module: Module) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from macro.explaining import kinds
-from macro.explaining.columns import joined, of_symbol
 from macro.explaining.rows import Row, passes, together
 from macro.explaining.waiting import waiting
 from macro.watching.perf import FAULTS, Sample
@@ -66,7 +65,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         places = locate(watched.spans, [sample for sample, _ in stepping])
         outside = unknown = 0
         for (sample, step), place in zip(stepping, places, strict=True):
-            column = joined(of_symbol(sample.symbol, sample.module), place.column)
+            column = kinds.joined(kinds.of_symbol(sample.symbol, sample.module), place.column)
             outside += not place.inside
             unknown += column.startswith("unknown")
             key = (together(place.rows, group), column)
@@ -86,9 +85,8 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
         for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
             attribution.cells[key] = [x / threads for x in seconds]
     inside = [fault for fault in watched.page_faults if _step(watched, starts, fault.time) is not None]
-    for place in locate(watched.spans, inside):
-        rows = together(place.rows, group)
-        attribution.faults[rows] = attribution.faults.get(rows, 0.0) + FAULTS / attribution.steps
+    faults = Counter(together(place.rows, group) for place in locate(watched.spans, inside))
+    attribution.faults = {rows: count * FAULTS / attribution.steps for rows, count in faults.items()}
     _count(attribution, [x for x in watched.spans if _step(watched, starts, x["start"]) is not None], group)
     return attribution
 
@@ -120,8 +118,7 @@ def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
 
 
 def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[Place]:
-    """Return the place of each sample, in the order given.
-    The rows are of the innermost span that has rows, the column is of the innermost span."""
+    """Return each sample's place: rows of the innermost span with rows, column of the innermost."""
     waiting = sorted(spans, key=lambda span: (span["start"], -span["end"]))
     threads = {span.get("thread") for span in waiting} - {None}
     order = sorted(range(len(samples)), key=lambda i: samples[i].time)
@@ -135,15 +132,10 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
             at += 1
         open_ = [span for span in open_ if span["end"] >= sample.time]
         of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
-        places[i] = _innermost(of_thread or open_)
+        around = of_thread or open_
+        rows: list[str] = next((span["rows"] for span in reversed(around) if span["rows"]), [])
+        places[i] = Place(tuple(rows), _column(around[-1]) if around else None, bool(rows))
     return places
-
-
-def _innermost(open_: Sequence[dict[str, Any]]) -> Place:
-    if not open_:
-        return Place((), None, False)
-    rows: list[str] = next((span["rows"] for span in reversed(open_) if span["rows"]), [])
-    return Place(tuple(rows), _column(open_[-1]), bool(rows))
 
 
 def _column(span: Mapping[str, Any]) -> str | None:
@@ -152,8 +144,7 @@ def _column(span: Mapping[str, Any]) -> str | None:
 
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
-    """Return the spans that count as calls, each with its cell.
-    Such a span has rows and a column, is no part of another span, and contains none of its column."""
+    """Return spans that count as calls: with rows and a column, no part, none of their column inside."""
     leaves: list[tuple[Any, Key]] = []
     inner: dict[str, int] = {}  # by column, where the latest that began so far ends
     for span in sorted(
@@ -168,8 +159,7 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
 def _by_spans_alone(
     attribution: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Attribute time without samples: each span's time less that of the spans inside it.
-    The operating system's time stays inside the rows."""
+    """Attribute time without samples: each span's time less that of the spans inside it."""
     stack: list[dict[str, Any]] = []
     inside = 0.0
     for span in sorted(watched.spans, key=lambda s: (s["start"], -s["end"])):

@@ -8,7 +8,7 @@ from typing import Any
 
 from macro.explaining import advice, certain, gap, kinds, modules, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
-from macro.explaining.nominal import Work, alone_command, work_of
+from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf
@@ -18,8 +18,6 @@ from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witnes
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
 AGREES, FEW = 0.05, 0.005  # of the operating system's own accounting, and of a step
-PASSES = kinds.of_unit(kinds.BYTES)
-PRODUCTS = kinds.of_unit(kinds.FLOP)
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
 PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)}  # by a row's last words, longest first
 
@@ -43,9 +41,7 @@ class Ceilings:
 
     @property
     def peaks(self) -> dict[str, float]:
-        """Return FLOP/s by type.
-        float64 has half of float32's, since a register holds half as many; bfloat16 without an instruction has
-        float32's."""
+        """Return FLOP/s by type; bfloat16 without an instruction has float32's, float64 half as many."""
         if not self.flops:
             return {}
         return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
@@ -63,7 +59,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
     work = work_of(recording.called, ceilings.cache)
-    cells = _cells(keys, rounds, attributions, work, processes)
+    cells = _cells(keys, rounds, attributions, work)
     residual = step.center - sum(cell.a for cell in cells)
     shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(recording.started)
     breakdown = Breakdown(
@@ -105,22 +101,14 @@ def with_spans(process: Watched) -> Watched:
     return replace(process, spans=modules.spans(process.events)) if process.events else process
 
 
-def _cells(
-    keys: Sequence[Key],
-    rounds: Sequence[Any],
-    attributions: Sequence[Attribution],
-    work: Work,
-    processes: Sequence[Watched],
-) -> list[Part]:
+def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[Attribution], work: Work) -> list[Part]:
     """Return the cells, the largest first."""
-    cells, faulted = [], _faults(processes)
+    cells = []
     measured = any(attribution.faults for attribution in attributions)
     for i, (members, column) in enumerate(keys):
         estimate = certain.estimate([x[:, i] for x in rounds])
         low, high = certain.ends(estimate)
         done, basis = _done(members, column, work, attributions, measured)
-        if column == "OS memory" and not measured and faulted.get("P3"):
-            done, basis = None, ""
         path, phase = place(members[0])
         unit = kinds.find(column).unit
         rate = done / estimate.center if done and estimate.center > 0 else None
@@ -156,11 +144,8 @@ def _done(
     if unit == kinds.FAULTS:
         faults = sum(attribution.faults.get(members, 0.0) for attribution in attributions) / len(attributions)
         return (faults, "measured") if measured else (None, "")
-    if unit == kinds.FLOP:
-        return (work.flops[key], "nominal") if work.flops.get(key) else (None, "")
-    if unit == kinds.BYTES:
-        return (work.bytes[key], "nominal") if work.bytes.get(key) else (None, "")
-    return None, ""
+    done = {kinds.FLOP: work.flops, kinds.BYTES: work.bytes}.get(unit or "", {}).get(key)
+    return (done, "nominal") if done else (None, "")
 
 
 def place(row: str) -> tuple[str, str]:
@@ -172,8 +157,7 @@ def place(row: str) -> tuple[str, str]:
 def _shares(
     keys: Sequence[Key], rounds: Sequence[Any], cells: Sequence[Part], done: Work, ceilings: Ceilings
 ) -> list[Share]:
-    """Sum the cells by kind, the largest first.
-    Memory bounds passes only where most of their bytes come from no cache."""
+    """Sum the cells by kind; memory bounds passes only where most of their bytes come from no cache."""
     shares = []
     for name in sorted({column for _, column in keys}):
         at = [i for i, key in enumerate(keys) if key[1] == name]
@@ -273,19 +257,14 @@ def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float 
 
 def _witnesses(breakdown: Breakdown) -> list[Witness]:
     """Cross-check the operating system's time: samples of watched steps against its own accounting."""
-    sampled, seen = (
-        sum(breakdown.share(name) for name in SYSTEM) * breakdown.step["a"],
-        breakdown.watched_system.get("a"),
-    )
-    which = "of plain ones" if seen is None else "of these"
-    seen = breakdown.system["a"] if seen is None else seen
-    near = abs(sampled - seen) <= max(AGREES * seen, FEW * breakdown.step["a"])
-    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
-    verdict = (
-        "agree" if near else "cannot tell" if abs(sampled - seen) <= errors + FEW * breakdown.step["a"] else "disagree"
-    )
     if perf.missing() or not perf.sees_kernel():
         return []
+    step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
+    seen, which = (breakdown.system["a"], "of plain ones") if watched is None else (watched, "of these")
+    sampled = sum(breakdown.share(name) for name in SYSTEM) * step
+    errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
+    off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
+    verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"
     return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its own account {which}")]
 
 

@@ -33,7 +33,8 @@ def measured(threads: int) -> Ceilings:
 
 
 def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:
-    """Return the ceiling of so many threads on so many physical cores, and a note where they scale badly.
+    """Return the ceiling of so many threads on so many cores, and a note where they scale badly.
+
     `alone` and `together` are the rates of one thread and of all. A rate that other load slows down is no ceiling."""
     if alone is None or threads == 1:
         return alone, ""

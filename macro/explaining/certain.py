@@ -35,12 +35,13 @@ class Seconds:
     least: float  # that is worth reporting
 
     def large(self, i: int) -> bool:
-        """True if cell `i` takes long enough on one side to be worth reporting."""
+        """Return whether cell `i` takes long enough on one side to be worth reporting."""
         return max(side[i] for side in self.means) >= self.least
 
 
 def estimate(differences: Sequence[Any]) -> stats.Estimate:
     """Estimate a difference in seconds from the rounds of each pair of processes.
+
     The error comes from the pairs; from the rounds of a single pair it holds within these processes only. No round is
     left out, so that cells add up to the gap."""
     if min(map(len, differences)) < 2:
@@ -62,7 +63,7 @@ def time_ends(seconds: stats.Estimate) -> tuple[float, float]:
 
 
 def differs(difference: stats.Estimate, error: float) -> bool:
-    """True if zero is outside the interval that misses with this probability."""
+    """Return whether zero is outside the interval that misses with this probability."""
     return abs(difference.center) > difference.half(error)
 
 
@@ -82,8 +83,7 @@ def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
 
 
 def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
-    """Return the error of each cell's test: its part, and what a certain cause passes on to it.
-    0 for a cell that is not tested."""
+    """Return the error of each cell's test: its part, and what a certain cause passes on to it; or 0."""
     certain = {bar.name for bar in causes if bar.sure}
     left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
     tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
@@ -96,6 +96,7 @@ def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
 
 def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], left: Sequence[float]) -> Bar:
     """Return what cells leave of plain steps, as a bar that is not tested.
+
     `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side. The
     interval is None where plain steps and cells have different rounds."""
     pairs = [list(zip(*side, strict=True)) for side in zip(plain, cells, strict=True)]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import re
 from collections import defaultdict
@@ -13,40 +12,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kernels.errors import UsageError
-from macro.explaining.kinds import UNKNOWN
+from macro.explaining.kinds import of_kernel
 from macro.traces import chrome
 from macro.traces.chrome import Device, Work
-
-PATTERNS = (
-    ("pooling", r"triton_\w*pool"),
-    ("reduction", r"triton_(red|per)_\w*conv"),  # of a bias' gradient, named after what it follows
-    ("element-wise", r"triton_poi|op_?tensor|(relu|sigmoid|tanh|exp)_(forward|dgrad)"),  # … too
-    ("communication", r"nccl"),
-    ("attention", r"flash|fmha|attention|softmax_warp_forward.*mha"),
-    ("layout reorder", r"nchwto|nhwcto|tonchw|tonhwc|nchw2nhwc|nhwc2nchw|transpose|permute"),
-    ("optimizer", r"multi_tensor|adam|fusedoptim|sgd_|foreach|optimizer_"),
-    ("random numbers", r"distribution_|random|philox|dropout"),
-    ("normalization", r"batch_?norm|bn_fw|bn_bw|layer_?norm|rms_?norm|group_?norm|lrn"),
-    ("pooling", r"pool"),
-    ("softmax and loss", r"softmax|nll_loss|cross_entropy|mse_loss|binary_cross"),
-    ("recurrent cell", r"lstm|gru|rnn|elemwise_?cell"),
-    ("embedding", r"embedding|index_?select|gather|scatter"),
-    # cuDNN's FFT convolutions multiply complex matrices, which nothing else of a network does.
-    (
-        "convolution",
-        r"conv(?!ert)|cgemm|fft2d|fprop|dgrad|wgrad|winograd|im2col|col2im|implicit|computeoffsets|"
-        r"[sh]cudnn|(columns|frames)_",
-    ),
-    ("gemm", r"gemm|gemv|nvjet|triton_tem\w*mm|epilogue::impl|cutlass|splitk|cublas|xmma|matmul|dot_kernel"),
-    ("reduction", r"reduce|reduction|cub::|sum_kernel|norm_kernel|cupy_(sum|max|min|mean|prod)_"),
-    ("cast", r"(?<!no)(?<!broad)cast|convert|direct_copy.*half|bfloat16_copy"),
-    ("copy", r"copy|memcpy|cat_?array|slice|pad"),
-    ("clear", r"fill|memset|zero"),
-    ("element-wise", r"elementwise|element_wise|unrolled|vectorized|relu|sigmoid|tanh|gelu|add_|mul_|fusion|cupy_"),
-)
 
 Span = tuple[int, int]
 NS = 1e-9
@@ -60,6 +30,7 @@ class Kernel:
     name: str
     calls: int
     seconds: float
+    short: str  # of its name
 
 
 @dataclass(frozen=True)
@@ -86,8 +57,7 @@ class Account:
 
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
-    """Account for the device's time in the host's steps; without steps, from its first work to its last.
-    A call counts in the window where it begins."""
+    """Account for the device's time in the host's steps, else from its first work to its last."""
     windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
@@ -119,11 +89,6 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     )
 
 
-def facts(device: Account) -> dict[str, Any]:
-    """Return an account as a dictionary for documents, each kernel with its short name."""
-    return asdict(device) | {"each": [{**asdict(kernel), "short": short(kernel.name)} for kernel in device.each]}
-
-
 def time_range(devices: Sequence[Device]) -> Span:
     """Return the span from the first work of any device to the last."""
     return min(x.start for y in devices for x in y.work), max(x.end for y in devices for x in y.work)
@@ -150,8 +115,7 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
-    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown.
-    The gap behind the last work counts as unknown."""
+    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown or none."""
     past, gaps = window[0], [0, 0, 0]
     for item in sorted(work, key=lambda x: x.start):
         gap = min(item.start, window[1]) - past
@@ -174,25 +138,12 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
         if item.kind == "kernel":
             calls[item.name] += item.start == start
             took[item.name] += end - start
-    kernels = [Kernel(kind_of(name), name, calls[name], NS * long) for name, long in took.items()]
+    kernels = [Kernel(of_kernel(name), name, calls[name], NS * long, short(name)) for name, long in took.items()]
     return sorted(kernels, key=lambda x: -x.seconds)
 
 
-@functools.cache
-def _compiled() -> list[tuple[str, re.Pattern[str]]]:
-    return [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
-
-
-@functools.lru_cache(maxsize=4096)
-def kind_of(name: str) -> str:
-    """Return the kind of work of a kernel; `unknown` where no pattern matches."""
-    low = name.lower()
-    return next((kind for kind, pattern in _compiled() if pattern.search(low)), UNKNOWN)
-
-
 def short(name: str) -> str:
-    """Drop a kernel's arguments and template parameters: `at::native::vectorized_elementwise_kernel`.
-    A template of PyTorch's keeps the functor that it applies."""
+    """Drop a kernel's arguments and template parameters, but for a functor of PyTorch's."""
     plain = re.sub(r"^(void|static) ", "", name)
     head = re.split(r"[<(]", plain.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
     functor = re.search(r"(\w+(?:Functor|Op|Ops|_impl))\b", plain[len(head) :])
@@ -215,7 +166,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """True if the first word that is no option, nor an option's value, names a trace.
+    """Return whether the first word that is no option, nor an option's value, names a trace.
+
     It is compressed, has the key of events, is a bare list, or is long: `net.json` is a network."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
@@ -243,7 +195,7 @@ def main(argv: Sequence[str]) -> int:
         opened = open_outputs(outputs, stack)
         trace = chrome.read(words.trace, words.step)
         windows = trace.steps or [time_range(trace.devices)]
-        accounts = [facts(account(x, windows)) for x in trace.devices]
+        accounts = [asdict(account(x, windows)) for x in trace.devices]
         print("\n".join(device.text(accounts)), file=for_people(outputs))
         for stream in opened.values():
             try:

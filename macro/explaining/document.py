@@ -9,7 +9,7 @@ from kernels.ops.conv.problem import Conv
 from macro.explaining import gap, remedies, witnesses
 from macro.explaining.attribute import Attribution, attribute, shared
 from macro.explaining.gap import Gap
-from macro.explaining.repeat import headroom, repeat, transposition
+from macro.explaining.repeat import command, headroom, transposition
 from macro.explaining.rows import Row, groups, rows
 from macro.explaining.sentences import Subject, first_answer, sentences
 from macro.timing.entry import Plan
@@ -36,6 +36,7 @@ def explain(
     plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
 ) -> Explanation:
     """Return the whole document; with `kernels` the named cells are measured by themselves.
+
     `took`: seconds of watching; `stopped`: what ended it early."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
@@ -106,12 +107,11 @@ def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
 def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Cell:
     """Add the transposition of a cell's product on each side, and the command that measures it alone."""
     how = {name: transposition(cell, side, by_name) for name, side in zip("ab", sides, strict=True)}
-    return replace(cell, how=how, repeat=repeat(cell, plan, sides, by_name).command)
+    return replace(cell, how=how, repeat=command(cell, plan, sides, by_name))
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
-    """Remove the spans of both sides where a process has none.
-    Rows of one side would have no counterpart, so both sides have kinds of work alone."""
+    """Remove all spans where a process has none: rows of one side would have no counterpart."""
     if all(process.traces for side in sides for process in side.processes):
         return sides
     return [

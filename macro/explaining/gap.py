@@ -37,8 +37,7 @@ class Gap:
     resolution: float  # half of the interval's width
 
     def recorded(self, names: Sequence[str], sides: Sequence[tuple[Sequence[Watched], int]]) -> dict[str, Any]:
-        """Return the fields of an explanation's record that the gap and its sides' processes fill.
-        `sides`: processes and threads of each."""
+        """Return the fields of an explanation's record that the gap and both sides' processes fill."""
         both, threads = dict(zip("ab", sides, strict=True)), sides[0][1]
         falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
         return {
@@ -95,7 +94,8 @@ def _cells(
     for i, key in enumerate(seconds.keys):
         times = seconds.means[0][i], seconds.means[1][i]
         done = amounts(key, attributions, by_name, times, faulting)
-        work, rate = split(*times, *done) if _counts(key) else (None, None)
+        counts = kinds.find(key[1]).unit is not None and key[0] != (WAITING,)  # its time is work at a rate
+        work, rate = split(*times, *done) if counts else (None, None)
         mostly = {name: seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
         difference = certain.estimate([x[:, i] for x in seconds.differences])
@@ -115,19 +115,13 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
 
 
 def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
-    """Return page faults per second of OS memory, by side.
-    0 where so few faults took so long that the time cannot be theirs."""
+    """Return page faults per second of OS memory by side, 0 where the time cannot be so few faults'."""
     seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
     faults = [mean([mean(process.faults) for process in side]) for side in sides]
     cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
     least = min([x for x in cost if x > 0], default=0.0)
     kept = [count if x <= NOT_FAULTS * least else 0.0 for x, count in zip(cost, faults, strict=True)]
     return [count / t if t else 0.0 for count, t in zip(kept, seconds, strict=True)]
-
-
-def _counts(key: Key) -> bool:
-    """True if the cell's time is work at a rate."""
-    return kinds.find(key[1]).unit is not None and key[0] != (WAITING,)
 
 
 def seen(key: Key, side: Sequence[Attribution]) -> str | None:
@@ -154,6 +148,7 @@ def mean(values: Sequence[float]) -> float:
 
 def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
     """Return seconds in the operating system by its own accounting, by side, per thread like cells.
+
     `system`: of a plain step; `watched_system`: of a watched one, which older recordings lack."""
     plain = {x: mean([s for process in side for s in process.system]) / threads for x, (side, threads) in sides.items()}
     same = {x: [s for process in side for s in process.watched_system] for x, (side, _) in sides.items()}
@@ -180,13 +175,6 @@ def levels(watched: Sequence[Watched]) -> dict[str, float]:
     return {name: median(x for p in watched for x in p.levels.get(name, [])) / plain for name in names}
 
 
-def swapped(gap: Gap, column: str) -> tuple[float, float]:
-    """Split the gap between two settings of one framework into a column's cells and the rest.
-    The rest is the interaction: what the swap changed in other columns. Both sum to the measured gap."""
-    direct = sum(cell.gap for cell in gap.cells if cell.column == column)
-    return direct, gap.step["a"] - gap.step["b"] - direct
-
-
 def amounts(
     key: Key,
     attributions: Sequence[Sequence[Attribution]],
@@ -195,6 +183,7 @@ def amounts(
     faulting: Sequence[float],
 ) -> list[float]:
     """Return a cell's work by side, 0 where a side has none.
+
     `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
     else nominal: one pass over what the rows touch."""
     members, column = key
@@ -206,36 +195,27 @@ def amounts(
         traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
         work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
     elif column == "packing":
-        work = [sum(_factors(by_name[name]) for name in members if name in by_name) or 1.0] * len(attributions)
+        products = [p for name in members if name in by_name and (p := by_name[name].product)]
+        factors = sum(8.0 * p.k * (p.m + p.n) for p in products)  # bytes, read and written
+        work = [factors or 1.0] * len(attributions)
     elif column in PASSES:
         work = _bytes(key, attributions, by_name)
     else:
-        work = [max(1.0, sum(_calls((members, k[1]), side) for k in _keys(side, members))) for side in attributions]
+        work = [max(1.0, _calls(members, side)) for side in attributions]
     return [amount if t > 0 else 0.0 for amount, t in zip(work, seconds, strict=True)]
 
 
-def _keys(side: Sequence[Attribution], members: tuple[str, ...]) -> set[Key]:
-    return {k for process in side for k in process.calls if k[0] == members}
-
-
-def _calls(key: Key, side: Sequence[Attribution]) -> float:
-    return sum(process.calls.get(key, 0.0) for process in side) / len(side)
+def _calls(members: tuple[str, ...], side: Sequence[Attribution]) -> float:
+    return sum(count for process in side for key, count in process.calls.items() if key[0] == members) / len(side)
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Return FLOP of the rows' products, each as often as the spans make it, once where they do not count.
-    1 outside all rows, which is all of both steps."""
+    """Return FLOP of the rows' products, each as often as the spans make it; 1 outside all rows."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]
     counts = [process.products.get(members, {}) for process in side]
     return sum(row.flops * sum(of.get(row.name, 1.0) for of in counts) for row in rows) / len(side)
-
-
-def _factors(row: Row) -> float:
-    """Bytes of a product's two factors, read and written."""
-    p = row.product
-    return 0.0 if p is None else 8.0 * (p.m * p.k + p.k * p.n)
 
 
 def _bytes(key: Key, attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]) -> list[float]:

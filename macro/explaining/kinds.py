@@ -1,12 +1,19 @@
-"""The kinds of work into which a step's time is divided: one table, the columns of every explanation.
+"""The kinds of work into which a step's time is divided, by names of functions, kernels and operations; see kinds.toml.
 
-Tracers of frameworks, and older run files, may use another of a kind's words.
+Tracers of frameworks, and older run files, may use another of a kind's words. Patterns match base names of libraries,
+never paths: a library below a folder named python3.11 is no interpreter.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from kernels import ops
 
 FLOP, BYTES, FAULTS, CALLS = "FLOP", "bytes", "page faults", "calls"  # units of work
 
@@ -16,47 +23,31 @@ class Kind:
     """A kind of work."""
 
     name: str
-    unit: str | None = CALLS  # of its work; None: it has none
+    unit: str | None = None  # of its work; None: it has none
     cause: str | None = None  # of a difference, in words, where that does not follow from work and rate
-    words: tuple[str, ...] = ()  # others for it
+    words: Sequence[str] = ()  # others for it
     inclusive: bool = False  # an operation of this kind includes the products and copies inside it
     renamed: bool = False  # an operation's span overrides the kind that its symbols have
 
 
-KINDS = (
-    Kind("gemm", FLOP, renamed=True),
-    Kind("convolution", FLOP, inclusive=True, renamed=True),
-    Kind("recurrent cell", FLOP, inclusive=True, renamed=True),
-    Kind("attention", FLOP, inclusive=True, renamed=True),
-    Kind("normalization", BYTES, renamed=True),
-    Kind("pooling", BYTES, renamed=True),
-    Kind("embedding", BYTES, renamed=True),
-    Kind("element-wise", BYTES, renamed=True),
-    Kind("reduction", BYTES, renamed=True),
-    Kind("softmax and loss", BYTES, words=("softmax",), renamed=True),
-    Kind("optimizer", BYTES, words=("update",), renamed=True),
-    Kind("copy", BYTES, "a copy"),
-    Kind("clear", BYTES, "filling an array with zeros"),
-    Kind("cast", BYTES, "a change of type"),
-    Kind("layout reorder", BYTES, "a change of layout"),
-    Kind("packing", BYTES, "packing inside the library"),
-    Kind("random numbers", CALLS, "random numbers"),
-    Kind("OS memory", FAULTS, "memory policy"),
-    Kind("malloc", CALLS, "memory policy"),
-    Kind("OS other", CALLS, "the operating system"),
-    Kind("dispatch", CALLS, "dispatch", words=("framework",)),
-    Kind("interpreter", CALLS, "dispatch"),
-    Kind("tracer", CALLS, "the framework's own profiler, which watched"),
-    Kind("data", CALLS, "the data loader"),
-    Kind("communication", CALLS, "communication"),
-    Kind("waiting", None, "threads", words=("idle",)),
-    Kind("spin", CALLS, "threads", words=("barrier and spin",)),
-)
-UNKNOWN = "unknown"  # begins the name of a kind that no rule matches; its module follows
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+KINDS = tuple(Kind(name, **fields) for name, fields in TABLES["kinds"].items())
 BY_WORD = {word: kind for kind in KINDS for word in (kind.name, *kind.words)}
+UNKNOWN = "unknown"  # begins the name of a kind that no rule matches; its module follows
+COMPOSITE = "composite"  # in the tables, where `of_operation` returns None
+SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
+LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
+SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
+PYTHON = re.compile(r"^(lib)?python\d")
+BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries that hold nothing but dispatch
+SUFFIX = re.compile(r"(_backward(_data|_input)?|_functional|_out|_)$")
+OPERATIONS: dict[str, str] = {
+    name if "::" in name else f"aten::{name}": kind
+    for kind, names in TABLES["operations"].items()
+    for name in names.split()
+}
 
 
-@functools.cache
 def named(word: str) -> str:
     """Return a kind's name by any of its words; a word that is not in the table stays as it is."""
     return BY_WORD[word].name if word in BY_WORD else word
@@ -70,3 +61,103 @@ def find(name: str) -> Kind:
 def of_unit(unit: str) -> tuple[str, ...]:
     """Return the names of the kinds whose work has this unit."""
     return tuple(kind.name for kind in KINDS if kind.unit == unit)
+
+
+@functools.cache
+def _rules(table: str) -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Return the kind and the pattern of each rule."""
+    return [(kind, re.compile("".join(pieces))) for kind, *pieces in TABLES[table]]
+
+
+def _first(table: str, name: str) -> str | None:
+    """Return the kind of the first rule whose pattern is in a name; None where no rule matches."""
+    return next((kind for kind, pattern in _rules(table) if pattern.search(name)), None)
+
+
+@functools.cache
+def _sources() -> dict[str, str]:
+    """Map the suite's C files, by stem, to the operation that each belongs to."""
+    return {path.stem: path.parent.name for path in Path(ops.__file__).parent.glob("*/*.c")}
+
+
+@functools.cache
+def of_symbol(symbol: str, module: str) -> str:
+    """Return the kind of a sample by its symbol alone; `unknown: MODULE` where no rule matches."""
+    base = PurePath(module).name
+    if "vdso" in module:
+        return "OS other"
+    if SYSTEM.search(module):
+        return _first("system", symbol) or "OS other"
+    if match := SUITE.match(base):
+        return str(TABLES["suite"].get(_sources().get(match["source"]), "element-wise"))
+    if LIBC.search(base):
+        return _first("libc", symbol) or "interpreter"
+    if base.startswith("libm."):
+        return "interpreter" if symbol.startswith("fe") else "element-wise"  # NumPy's floating-point flags
+    if kind := _first("symbols", symbol):
+        return kind
+    if BINDINGS.search(base):
+        return "dispatch"
+    if PYTHON.search(base) or base.startswith("_multiarray_umath."):
+        return "interpreter"
+    return f"{UNKNOWN}: {base.strip('[]') or 'no module'}"
+
+
+def joined(symbol: str, span: str | None) -> str:
+    """Return the kind of a sample of kind `symbol` inside a span of kind `span`.
+
+    The span names what symbols cannot, such as generated code; memory, waiting and dispatch inside it keep their kind.
+    """
+    unnamed = symbol.startswith(UNKNOWN)
+    if span is None or span == symbol:
+        return symbol
+    if span == "dispatch":  # of an operation that only calls others, or handles shapes
+        return span if unnamed else symbol
+    if span == "data":
+        return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
+    if find(span).inclusive:  # its products and what it calls are parts of it, and copies are changes of layout
+        parts = {"gemm": span, "dispatch": span, "copy": "layout reorder"}
+        return span if unnamed else parts.get(symbol, span if find(symbol).renamed else symbol)
+    if not (find(symbol).renamed or unnamed):
+        return symbol
+    if span == "gemm":
+        return "gemm" if unnamed else symbol
+    return symbol if symbol == "gemm" else span
+
+
+def stem(name: str) -> str:
+    """Return an operation's name in the table, such as `aten::add` for `aten::add_`, else its full name."""
+    form = name.replace("aten::special_", "aten::")
+    while form not in OPERATIONS:
+        shorter = SUFFIX.sub("", form)
+        if shorter == form:
+            return name
+        form = shorter
+    return form
+
+
+@functools.cache
+def _lookup(name: str) -> str | None:
+    """Return the kind by the table, else by the first rule; a view that is copied is a copy."""
+    if of := OPERATIONS.get(stem(name)):
+        return of
+    if name.endswith("_copy") and OPERATIONS.get(name.removesuffix("_copy")) == "dispatch":
+        return "copy"
+    return _first("events", name)
+
+
+def known(name: str) -> bool:
+    """Return whether the tables have an operation of PyTorch, composites included."""
+    return _lookup(name) is not None
+
+
+def of_operation(name: str) -> str | None:
+    """Return the kind of an operation of PyTorch; None if it is a composite or not `known`."""
+    of = _lookup(name)
+    return None if of == COMPOSITE else of
+
+
+@functools.lru_cache(maxsize=4096)
+def of_kernel(name: str) -> str:
+    """Return the kind of a GPU's kernel; `unknown` where no rule matches."""
+    return _first("kernels", name.lower()) or UNKNOWN

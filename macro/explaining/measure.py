@@ -23,14 +23,12 @@ MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of an agent's report that are the
 
 
 class Kept:
-    """The rounds that have ended, of this start and of earlier ones, also as records of the run file.
-    `full`: the run file has no more room."""
+    """The rounds that have ended, of this start and of earlier ones, also as records of the run file."""
 
     def __init__(
         self, plan: Plan, sides: Sequence[Side], file: store.RunFile, say: Callable[[str], None] | None
     ) -> None:
-        """Restore the rounds that the run file holds.
-        `say`: where first answers go. Raises UsageError for a file that holds anything else."""
+        """Restore the rounds that the run file holds. Raises UsageError for a file of anything else."""
         resume.refuse_others(file)
         self.plan, self.sides, self.file, self._say = plan, sides, file, say
         self.rounds, self.full, self._due = resume.rounds(file.run), False, FEWEST
@@ -49,7 +47,7 @@ class Kept:
             self._say(document.so_far(plan, self.sides))
 
     def _last(self, latest: Round) -> bool:
-        """True if the document follows this round."""
+        """Return whether the document follows this round."""
         return latest.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
 
     def append(self, note: Note) -> None:
@@ -79,8 +77,8 @@ def finished(run: Run) -> Note | None:
 
 def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note, int]:
     """Watch what is left of the plan; return the document of all rounds that count, and the exit code.
-    If it is stopped, or a process fails, the document covers the rounds that had ended. Raises what stopped it where
-    none count."""
+
+    If it is stopped, or a process fails, the document covers the rounds that had ended, if any count."""
     taken, began, stopped, code = recording.pairs(kept.rounds), time.monotonic(), None, 0
     if count := kept.count():
         say(f"{kept.file.path} holds {count} rounds of each side: they count, what is left is watched now")
@@ -90,20 +88,13 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
     except (KeyboardInterrupt, SystemExit, SuiteError) as stop:
         if not kept.count():
             raise
-        stopped, code = _why(stop)
+        stopped, code = (str(stop), 1) if isinstance(stop, SuiteError) else ("interrupted", stop_code(stop))
         print(f"macro explain: {stopped}; {_summary(kept)}", file=sys.stderr)
     kept.fill()
     plan, seconds = replace(kept.plan, generations=len(kept.sides[0].processes)), time.monotonic() - began
     explanation = document.explain(plan, kept.sides, spent(taken) + seconds, kernels and not code, stopped)
     kept.append(note := attribution.note(explanation, stopped))
     return note, code
-
-
-def _why(stop: BaseException) -> tuple[str, int]:
-    """Return what stopped it, and the exit code."""
-    if isinstance(stop, SuiteError):
-        return str(stop), 1
-    return "interrupted", stop_code(stop)
 
 
 def _summary(kept: Kept) -> str:

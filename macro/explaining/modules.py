@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from macro.explaining import operations
+from macro.explaining import kinds
 from macro.watching.recording import Event
 from reports.explanation import Module, Part
 
@@ -40,15 +40,7 @@ PHASES = (
     "script",
 )
 LOSSES = ("loss", "cross_entropy", "nll", "mse", "kl_div", "softmax")  # words in the name of an operation of no module
-COPIES = (
-    "aten::to",
-    "aten::_to_copy",
-    "aten::copy_",
-    "aten::clone",
-    "aten::contiguous",
-    "aten::pin_memory",
-    "aten::cpu",
-)
+COPIES = tuple(f"aten::{x}" for x in ("to", "_to_copy", "copy_", "clone", "contiguous", "pin_memory", "cpu"))
 LOGS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::tolist", "aten::equal")
 
 
@@ -112,7 +104,8 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
         up = above[-1] if above else None
         where = _where(event, up, lanes)
         is_node = event.name.startswith(NODE)
-        if event.sequence >= 0 and not is_node and not _again(event, up):
+        again = up is not None and up.event.name == NODE + event.name  # the second report of the node above it
+        if event.sequence >= 0 and not is_node and not again:
             lane = lanes.setdefault(event.lane, _Lane())
             lane.numbers.append((event.sequence, event.start))
             lane.places.append(where)
@@ -124,6 +117,7 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 
 def _unmade(ordered: Sequence[Event]) -> set[int]:
     """Return the ids of events in which recomputations stopped, once all was saved that backward needs.
+
     A product saves its factors before it runs, so that one that stopped did not run; saving itself detaches."""
     last, ids = dict[int, Event](), set[int]()
     for event in ordered:
@@ -132,11 +126,6 @@ def _unmade(ordered: Sequence[Event]) -> set[int]:
         elif not event.name.startswith((MODULE, "aten::detach", "detach")):
             last[event.thread] = event
     return ids
-
-
-def _again(event: Event, up: _Open | None) -> bool:
-    """True if the event is the second report of the node above it."""
-    return up is not None and up.event.name == NODE + event.name
 
 
 def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | None:
@@ -188,9 +177,9 @@ def _column(event: Event, updates: bool) -> str | None:
     name = event.name
     if name.startswith(LOADER):
         return "data"
-    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not operations.known(name):
+    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not kinds.known(name):
         return None
-    kind = operations.kind(name) or "dispatch"
+    kind = kinds.of_operation(name) or "dispatch"
     return "optimizer" if updates and kind in ("element-wise", "reduction") else kind
 
 
@@ -248,11 +237,10 @@ def _merged(name: str, nodes: Sequence[_Node]) -> _Node:
 
 def _lines(node: _Node, path: str, depth: int) -> Iterator[Module]:
     if depth >= 0:
-        phases: Counter[str] = Counter()
-        columns: Counter[str] = Counter()
+        phases, columns = defaultdict[str, float](float), defaultdict[str, float](float)
         for cell in node.all():
-            phases[cell.phase or cell.row] += cell.a  # type: ignore[assignment]
-            columns[cell.column] += cell.a  # type: ignore[assignment]
-        yield Module(path, depth, node.count, dict(phases), columns.most_common(1)[0][0])
+            phases[cell.phase or cell.row] += cell.a
+            columns[cell.column] += cell.a
+        yield Module(path, depth, node.count, dict(phases), max(columns, key=columns.__getitem__))
     for child in sorted(node.below.values(), key=lambda x: -sum(cell.a for cell in x.all())):
         yield from _lines(child, f"{path}.{child.name}" if path else child.name, depth + 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from macro.explaining.operations import stem
+from macro.explaining.kinds import stem
 
 BYTES = {
     1: "bool/signed char/unsigned char/c10::qint8/c10::quint8/c10::Float8_e4m3fn/c10::Float8_e5m2",
@@ -44,8 +44,7 @@ def base(call: Call) -> str:
 
 
 def only(call: Call, *names: str) -> str:
-    """Return an operation's base name if it is among `names`.
-    Raises LookupError otherwise, since its work is unknown."""
+    """Return an operation's base name. Raises LookupError, since its work is unknown, if not of `names`."""
     if base(call) not in names:
         raise LookupError(call.name)
     return base(call)
@@ -145,8 +144,7 @@ def _embed(call: Call) -> int:
 
 
 def _compute(call: Call) -> int:
-    """Bytes of inputs and of a result with their broadcast shape and widest type.
-    In place, or for lists, the result is like the first input."""
+    """Bytes of inputs and result: broadcast, of the widest type; in place or a list, the first input."""
     name = base(call)
     if call.types[0] == "TensorList" or call.name.endswith("_"):
         return inputs(call) + read(call, 0)

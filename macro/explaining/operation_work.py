@@ -1,16 +1,21 @@
-"""Work of one call of an operation, by its shapes, and the benchmark of micro that measures it alone.
+"""Nominal work of one call of an operation and of one step, by shapes, and the benchmark that measures a call alone.
 
 An amount includes the calls inside: of nested calls that have one, count the outermost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from macro.explaining import modules
+from macro.explaining.attribute import Key
+from macro.explaining.kinds import of_operation
 from macro.explaining.operation_call import PASSES, SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
-from macro.explaining.operations import kind
+from macro.explaining.rows import OUTSIDE
+from macro.watching.recording import Called
 
 MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf16"}, "c10::Half": {"dtype": "fp16"}}
 # Which inputs are the two factors; of a linear layer the second is N×K, and may be packed.
@@ -38,7 +43,7 @@ TRANSPOSED = {BACKWARD: 7, "convolution_overrideable": 6}
 
 def amount(call: Call) -> Amount | None:
     """Return the work of a call; None where it is unknown."""
-    of = kind(call.name)
+    of = of_operation(call.name)
     if of == "dispatch":
         return Amount(0.0, 0.0)
     try:
@@ -57,11 +62,12 @@ def precision(call: Call) -> str:
 
 def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
     """Return the benchmark of micro and options that measure this call by itself; None if there are none.
+
     A convolution's backward pass has two of equal work: the image's gradient is taken if it is computed."""
     try:
-        if kind(call.name) == "convolution":
+        if of_operation(call.name) == "convolution":
             return _conv_options(_plain(call))
-        return _gemm_options(_plain(call)) if kind(call.name) == "gemm" else None
+        return _gemm_options(_plain(call)) if of_operation(call.name) == "gemm" else None
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
 
@@ -147,8 +153,7 @@ def _convolve(call: Call) -> tuple[int, int]:
 
 
 def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """Return options of micro's conv, with one stride and dilation for two axes; in 1-D the other is 1.
-    None where it has no such convolution."""
+    """Return options of micro's conv, None where it has none with one stride and dilation for both axes."""
     of = _convolution(call)
     wanted, line = [*call.arguments[10][:2]] if base(call) == BACKWARD else [], len(of.x) == 3
     (h, w), (r, s), places = ([1] * line + list(shape[2:]) for shape in (of.x, of.w, of.y))
@@ -206,3 +211,59 @@ PRODUCTS: dict[str | None, Callable[[Call], tuple[float, float]]] = {
     "recurrent cell": _recurrent,
     "attention": _attention,
 }
+
+
+@dataclass
+class Work:
+    """Work of one step's operations, by row and kind, from their shapes, and the largest call of each."""
+
+    flops: dict[Key, float] = field(default_factory=dict)
+    bytes: dict[Key, float] = field(default_factory=dict)
+    calls: Counter[Key] = field(default_factory=Counter)
+    largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
+    typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by the type that they are computed in
+    far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that no cache holds
+
+
+def work_of(called: Sequence[Called], cache: int = 0) -> Work:
+    """Sum the work of one step; of nested calls that have an amount, the outermost count."""
+    work, inside = Work(), dict[int, int]()
+    by_event = {id(x.event): x for x in called}
+    for event, where, column in modules.placed([x.event for x in called]):
+        key = ((where.row,) if where else (OUTSIDE,), column or "")
+        if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
+            continue
+        recorded = by_event[id(event)]
+        call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
+        done = amount(call)
+        if done is None:
+            continue
+        inside[event.thread] = event.end
+        _add(work, key, call, done, cache)
+    return work
+
+
+def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
+    work.calls[key] += 1
+    work.flops[key] = work.flops.get(key, 0.0) + done.flops
+    work.bytes[key] = work.bytes.get(key, 0.0) + done.bytes
+    if done.flops:
+        typed, name = work.typed.setdefault(key, {}), precision(call)
+        typed[name] = typed.get(name, 0.0) + done.flops
+    size = max(done.flops, done.bytes)
+    if size > work.largest.get(key, (0.0, None))[0]:
+        work.largest[key] = size, call
+    if done.bytes > cache:
+        work.far[key] = work.far.get(key, 0.0) + done.bytes
+
+
+def alone_command(call: Call) -> str:
+    """Return the command that measures a call by itself; empty where there is none."""
+    again = alone(call)
+    return command_line(*again) if again else ""
+
+
+def command_line(benchmark: str, options: Mapping[str, Any]) -> str:
+    """Format a benchmark's command line."""
+    words = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in options.items()]
+    return " ".join([f"python -m micro.{benchmark}", *words])

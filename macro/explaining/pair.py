@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from macro.explaining import advice, breakdown, gap, nominal
+from macro.explaining import advice, breakdown, gap, operation_work
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.rows import Row
 from macro.explaining.sentences import Subject, sentences
@@ -24,7 +24,7 @@ class _Side:
     recording: Recording
     processes: Sequence[Watched]
     attributions: Sequence[Attribution]
-    work: nominal.Work
+    work: operation_work.Work
 
 
 # Facts of a program that are settings or results, not what it computes.
@@ -37,9 +37,7 @@ def _words(recording: Recording) -> dict[str, object]:
 
 
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """Return the document of the gap.
-    Rows of one recording would have no counterpart where the other has no operations, so that both then have kinds of
-    work alone."""
+    """Return the document of the gap, by kinds of work alone where a recording has no operations."""
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
@@ -91,7 +89,7 @@ def _alike(side: _Side, other: _Side) -> _Side:
 def _side(recording: Recording, with_operations: bool) -> _Side:
     processes = [process for process in recording.processes if process.levels.get("P3")]
     kept = [breakdown.with_spans(x) if with_operations else replace(x, events=[], traces=False) for x in processes]
-    work = nominal.work_of(recording.called) if with_operations else nominal.Work()
+    work = operation_work.work_of(recording.called) if with_operations else operation_work.Work()
     attributions = [attribute(process, {}, recording.threads) for process in kept]
     for attribution in attributions:
         attribution.flops, attribution.bytes = work.flops, work.bytes
@@ -126,7 +124,7 @@ def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
     """Return the command that measures the largest operation of a cell alone."""
     for side in sides:
         if (largest := side.work.largest.get((tuple(members), column))) is not None:
-            return nominal.alone_command(largest[1])
+            return operation_work.alone_command(largest[1])
     return "python -m micro.memory --faults" if column == "OS memory" else ""
 
 

@@ -5,10 +5,10 @@ A remedy of a certain difference is to be tried; that of a large one that may be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from macro.explaining.advice import KEEP
+from macro.explaining.advice import TEXTS
 from macro.explaining.certain import LEAST
 from macro.explaining.gap import Gap, mean, named_bars
 from macro.timing.entry import Entry, Plan
@@ -21,96 +21,36 @@ MEMSET = "__memset"  # the C library's
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change that may reduce a difference."""
+    """A change that may reduce a difference; see remedies.toml."""
 
     name: str
     cause: str  # the column whose difference it is for
-    applies: Callable[[Cell, str, Entry], bool]  # to a cell, on the side that has more of it
-    type: str  # what a user types, or writes
-    command: str  # that measures it, formatted with net, framework and step
+    do: str  # what a user types, or writes
+    measure: str  # the command for that, formatted with net, framework and step
+
+    def applies(self, cell: Cell, side: str, entry: Entry) -> bool:
+        """Return whether it applies to a cell, on the side that has more of it."""
+        return self.name not in WHERE or WHERE[self.name](cell, cell.seen[side] or "", entry)
 
 
-REMEDIES = (
-    Remedy(
-        "keep freed memory",
-        "OS memory",
-        lambda cell, side, entry: entry.setting.heap == "default",
-        f"start the program with {KEEP}, or give each step the same buffers",
-        "python -m macro whatif {step} heap-keep",
-    ),
-    Remedy(
-        "MKL's vendor check",
-        "gemm",
-        lambda cell, side, entry: (cell.seen[side] or "").startswith("mkl_blas_def"),
-        "echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | gcc -shared -fPIC -xc - -o intel.so, then start the "
-        "program with LD_PRELOAD=$PWD/intel.so; other kernels, other roundings",
-        "python -m macro whatif {step} mkl-dispatch",
-    ),
-    Remedy(
-        "weights stored as they are read",
-        "gemm",
-        lambda cell, side, entry: cell.how.get("a") != cell.how.get("b"),
-        "keep W inputs × outputs where the other side does (x @ W for F.linear(x, W)), or the other way round",
-        "python -m micro.gemm --net {net}",
-    ),
-    Remedy(
-        "one pass for the update",
-        "optimizer",
-        lambda cell, side, entry: _torch(cell, side, entry),
-        "take the fused optimizer, which there is of all rules but RMSprop's: torch.optim.*(…, fused=True)",
-        "python -m micro.optimizer --together",
-    ),
-    Remedy(
-        "products that do not clear first",
-        "clear",
-        lambda cell, side, entry: (
-            entry.framework.name.startswith("numpy") and (cell.seen[side] or "").startswith(MEMSET)
-        ),
-        "np.dot(a, b, out=c) fills c with zeros, and OpenBLAS does so again before it adds the product: "
-        "np.matmul(a, b, out=c) saves one of the two",
-        "python -m micro.gemm --net {net} --variant numpy",
-    ),
-    Remedy(
-        "gradients not set to zero",
-        "clear",
-        lambda cell, side, entry: _torch(cell, side, entry),
-        "let gradients be made anew: optimizer.zero_grad(set_to_none=True); torch.empty, where all is written anyway",
-        "python -m macro run {net} --frameworks {framework}",
-    ),
-    Remedy(
-        "parameters given back in place",
-        "copy",
-        lambda cell, side, entry: "parameter copy" in cell.members and entry.setting.knobs.get("donated") is False,
-        "let the step take over its parameters' memory: jax.jit(step, donate_argnums=0)",
-        "python -m macro run {net} --frameworks {framework} --heap default,keep",
-    ),
-    Remedy(
-        "fewer calls",
-        "dispatch",
-        lambda cell, side, entry: True,
-        "compile the step (torch.compile, jax.jit), or take a larger batch",
-        "python -m micro.launch --ladder",
-    ),
-    Remedy(
-        "fewer calls from Python",
-        "interpreter",
-        lambda cell, side, entry: True,
-        "compile the step (torch.compile, jax.jit), or take a larger batch",
-        "python -m micro.launch --ladder",
-    ),
-    Remedy(
-        "threads",
-        "spin",
-        lambda cell, side, entry: entry.setting.threads > 1,
-        "take fewer threads: OMP_NUM_THREADS=1, torch.set_num_threads(1)",
-        "python -m macro run {net} --frameworks {framework} --threads 1",
-    ),
-)
+def _torch(cell: Cell, seen: str, entry: Entry) -> bool:
+    """Return whether the cell is PyTorch's, that of a user's script too."""
+    return entry.framework.name.startswith("pytorch") or "torch" in seen
 
 
-def _torch(cell: Cell, side: str, entry: Entry) -> bool:
-    """True if the cell is PyTorch's, that of a user's script too."""
-    return entry.framework.name.startswith("pytorch") or "torch" in (cell.seen[side] or "")
+# Where a remedy does not apply everywhere: by the cell, the function that most of its samples are in, and the entry.
+WHERE: Mapping[str, Callable[[Cell, str, Entry], bool]] = {
+    "keep freed memory": lambda cell, seen, entry: entry.setting.heap == "default",
+    "MKL's vendor check": lambda cell, seen, entry: seen.startswith("mkl_blas_def"),
+    "weights stored as they are read": lambda cell, seen, entry: cell.how.get("a") != cell.how.get("b"),
+    "one pass for the update": _torch,
+    "products that do not clear first": lambda cell, seen, entry: (
+        entry.framework.name.startswith("numpy") and seen.startswith(MEMSET)
+    ),
+    "gradients not set to zero": _torch,
+    "threads": lambda cell, seen, entry: entry.setting.threads > 1,
+}
+REMEDIES = [Remedy(name, **texts) for name, texts in TEXTS["difference"].items()]
 
 
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
@@ -130,10 +70,10 @@ def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> 
     batch = f" --batch {plan.batch}" if plan.batch != plan.network.batch else ""
     for remedy, most, entry in sorted(_applicable(gap, bars, sides), key=lambda x: -x[1]):
         net, framework = plan.named, entry.framework.name
-        command = remedy.command.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
+        command = remedy.measure.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
         witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
         yield (
-            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {framework}{witness}. Do: {remedy.type}. "
+            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {framework}{witness}. Do: {remedy.do}. "
             f"Measure: {command}"
         )
 

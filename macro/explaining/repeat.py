@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from kernels.errors import SuiteError
@@ -11,15 +11,14 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import SIDES
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE
-from macro.explaining import nominal
 from macro.explaining.operation_call import Call
-from macro.explaining.operation_work import alone
+from macro.explaining.operation_work import alone, alone_command, command_line, work_of
 from macro.explaining.rows import Row
 from macro.networks.layer import Node, size
 from macro.networks.layers import BatchNorm, Dropout, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing import results
-from macro.timing.entry import Entry, Plan
+from macro.timing.entry import Plan
 from macro.watching.recording import Recording
 from macro.watching.watch import Side
 from reports.explanation import Breakdown, Cell, Fastest, Headroom
@@ -33,33 +32,8 @@ DROPOUT = 0.01  # share of a dropout that is measured
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
+Kernels = tuple[str, dict[str, Any]]  # a benchmark of micro, and the axes and settings that it is given
 PASSES = ("element-wise", "softmax and loss", "reduction", "optimizer", "pooling", "normalization", "random numbers")
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """A benchmark of micro, and the axes and settings that it is given."""
-
-    benchmark: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def command(self) -> str:
-        """The command line."""
-        return nominal.command(self.benchmark, self.options)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Steps of the framework itself, where micro has no benchmark."""
-
-    plan: Plan
-    entry: Entry
-
-    @property
-    def command(self) -> str:
-        """The command line."""
-        return results.repeat(self.plan, self.entry)
 
 
 def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
@@ -95,8 +69,7 @@ def _sizes(p: Gemm) -> tuple[int, ...]:
 
 
 def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
-    """Return a row's product as the library logged it, where one row and one call have its sizes.
-    Otherwise the layout of its weights decides."""
+    """Return a row's product as the library logged it, else by the layout of its weights."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
     same = [x for x in side.logged.products if _sizes(x) == _sizes(p)]
@@ -109,21 +82,25 @@ def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
     return replace(p, m=m, n=n, trans=STORED[kind])
 
 
-def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | Steps:
-    """Return the benchmark of a cell by itself, for the side where it takes longer."""
+def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | None:
+    """Return the benchmark of a cell by itself, for the side where it takes longer; None where micro has none."""
     side = sides[cell.gap <= 0]
     row = product(cell, by_name)
     if row is not None and cell.column in ("gemm", "packing"):
         p = as_called(row, side, by_name)
-        return Kernels("gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)})
+        return "gemm", {"m": p.m, "n": p.n, "k": p.k, "trans": p.trans, **_settings(side.entry.setting)}
     if cell.column == "convolution" and (conv := convolution(cell, by_name)) is not None:
-        return Kernels("conv", {**axes(conv), **_settings(side.entry.setting)})
+        return "conv", {**axes(conv), **_settings(side.entry.setting)}
     if cell.column == "OS memory":
-        return Kernels("memory", {"faults": True})
+        return "memory", {"faults": True}
     passes = _pass(cell, plan, by_name)
-    if passes is not None:
-        return Kernels(passes.benchmark, {**passes.options, **_settings(side.entry.setting)})
-    return Steps(plan, side.entry)
+    return (passes[0], {**passes[1], **_settings(side.entry.setting)}) if passes else None
+
+
+def command(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> str:
+    """Return the command that repeats a cell by itself, where micro has no benchmark steps of the framework."""
+    again = repeat(cell, plan, sides, by_name)
+    return command_line(*again) if again else results.repeat(plan, sides[cell.gap <= 0].entry)
 
 
 def _settings(setting: Setting) -> dict[str, Any]:
@@ -142,34 +119,33 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return None
     (row,) = rows
     if row.name == "loss":
-        return Kernels("elementwise", {"batch": plan.batch, "classes": plan.network.classes})
+        return "elementwise", {"batch": plan.batch, "classes": plan.network.classes}
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
     if node is not None and (options := image_pass(node, role, plan.batch)):
-        return Kernels("elementwise", options)
+        return "elementwise", options
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
-        return Kernels("optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count})
+        return "optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count}
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
-        return Kernels("update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch})
-    return _activation(node, row, plan.batch) if node is not None and " activation" in row.name else None
-
-
-def _activation(node: Node, row: Row, batch: int) -> Kernels:
+        return "update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch}
+    if node is None or " activation" not in row.name:
+        return None
     phase = "dgrad" if row.name.endswith("gradient") else "forward"
-    return Kernels("elementwise", {"count": batch * size(node.output), "kind": node.activation, "phase": phase})
+    return "elementwise", {"count": plan.batch * size(node.output), "kind": node.activation, "phase": phase}
 
 
 def best(again: Kernels) -> tuple[str, float] | None:
     """Measure a product or pass, out of cache as in a step; return the fastest variant and its seconds.
-    None for other benchmarks, for a gradient that is measured with its forward pass, or where nothing could be
-    measured."""
-    both = again.options.get("phase") == "step" or "units" in again.options
-    if again.benchmark not in ("gemm", "elementwise", "conv") or both:
+
+    None for other benchmarks, for a gradient that is measured with its forward pass, or where it cannot be measured."""
+    benchmark, options = again
+    both = options.get("phase") == "step" or "units" in options
+    if benchmark not in ("gemm", "elementwise", "conv") or both:
         return None
     import micro
 
     try:
-        run = micro.measure(micro.plan(again.benchmark, **again.options, cold="all", budget=BUDGET))
+        run = micro.measure(micro.plan(benchmark, **options, cold="all", budget=BUDGET))
     except SuiteError:
         return None
     timed = [(r.seconds.median, r.variant) for r in run.results if r.role == "measured" and r.seconds]
@@ -181,7 +157,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
     measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, by_name)
-        if cell.column == "packing" or isinstance(again, Steps):  # packing is a part of its product
+        if cell.column == "packing" or again is None:  # packing is a part of its product
             continue
         try:
             fastest = best(again)
@@ -190,13 +166,12 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
         if fastest is not None:
             variant, seconds = fastest
             took = max(cell.a, cell.b)
-            measured.append(Headroom(cell.row, again.command, variant, seconds, took, 1 - seconds / took))
+            measured.append(Headroom(cell.row, command_line(*again), variant, seconds, took, 1 - seconds / took))
     return measured
 
 
 def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Return options of `python -m micro.elementwise`; None for a layer, or sizes, that it lacks.
-    A gradient is measured with the forward pass before it (--phase step), dropout always with both."""
+    """Return options of micro.elementwise, a gradient's with its forward pass; None where it lacks them."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None
@@ -225,13 +200,12 @@ def benchmarks(call: Call) -> list[Kernels]:
     benchmark, options = again
     both = options.get("direction") == "dgrad" and all(call.arguments[10][:2])
     directions = ("dgrad", "wgrad") if both else (options.get("direction"),)
-    return [Kernels(benchmark, {**options, "direction": x} if x else options) for x in directions]
+    return [(benchmark, {**options, "direction": x} if x else options) for x in directions]
 
 
 def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
-    """Measure the cells that take most, each by its largest call.
-    The call's share of the cell's time is its share of the cell's work."""
-    work, measured = nominal.work_of(recording.called), 0
+    """Measure the cells that take most, each by its largest call's share of the cell's work."""
+    work, measured = work_of(recording.called), 0
     for cell in breakdown.cells:
         key = ((cell.row,), cell.column)
         if measured == MOST or key not in work.largest:
@@ -244,5 +218,5 @@ def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
         seconds = sum(pair[1] for pair in timed if pair)
         took = cell.a * size / max(work.flops[key], work.bytes[key])
         left = (took - seconds) * cell.a / took
-        yield Fastest(cell.row, nominal.alone_command(call), variant, seconds, took, left)
+        yield Fastest(cell.row, alone_command(call), variant, seconds, took, left)
         measured += 1

@@ -72,8 +72,7 @@ def phase(role: str) -> str:
 
 
 def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[str, tuple[str, ...]]:
-    """Return the group of each row, those that an operation serves together, in the order met.
-    An operation that only passes over the data of several rows joins none."""
+    """Return the group of each row, those that one operation serves together, but for passes over data."""
     group: dict[str, list[str]] = {}
     for names in spans:
         if passes(names, by_name):
@@ -89,7 +88,7 @@ def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[s
 
 
 def passes(names: Sequence[str], by_name: Mapping[str, Row]) -> bool:
-    """True if an operation for these rows is no product, and each row is known to touch data."""
+    """Return whether an operation for these rows is no product, and each row is known to touch data."""
     return all(name in by_name and by_name[name].bytes > 0 and not by_name[name].problems for name in names)
 
 

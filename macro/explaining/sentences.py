@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from macro.explaining import kinds
-from macro.explaining.certain import ERROR, LEAST
-from macro.explaining.gap import PROCESSES, Gap, levels, named_bars, swapped
+from macro.explaining.certain import LEAST
+from macro.explaining.gap import Gap, levels, named_bars
 from macro.watching.recording import Watched
-from reports import stats
-from reports.explanation import RESIDUAL, Bar, Cell
+from reports.explanation import Bar, Cell
 from reports.units import scaled, seconds, signed
 
 
@@ -28,15 +27,15 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
         *_watching(subject),
     ]
     if subject.heaps and not low <= 0 <= high:
-        direct, rest = swapped(gap, "OS memory")
+        direct = sum(cell.gap for cell in gap.cells if cell.column == "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
-            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what "
-            f"changing it brings: {signed(direct)} of it in the operating system's memory management, {signed(rest)} "
-            f"elsewhere ({signed(products)} in products), because other caches and pages are left."
+            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what changing it brings: "
+            f"{signed(direct)} of it in the operating system's memory management, {signed(a - b - direct)} elsewhere "
+            f"({signed(products)} in products), because other caches and pages are left."
         )
     causes = named_bars(gap, "cause")
-    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}.{_few(gap, subject.runs)}"
+    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."
     lines.append(f"Certain by cause: {_listed(causes)}." if causes else nothing)
     lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
@@ -68,20 +67,6 @@ def _watching(subject: Subject) -> list[str]:
     parts = [f"{over - 1:+.0%} in {name}" for over, name in pairs if over is not None]
     cost = "Watching changes the time of a step by " + " and ".join(parts)
     return [f"{cost}: the times above are of plain steps, rows and causes of watched ones."] * (len(parts) == 2)
-
-
-def _few(gap: Gap, processes: int) -> str:
-    """Report what a cause needs to be certain with several processes of each side, but not enough."""
-    if not 1 < processes < PROCESSES:
-        return ""
-    causes = [bar for bar in gap.bars["cause"] if bar.name != RESIDUAL]
-    tested = sum(max(bar.a, bar.b) >= LEAST * max(gap.step.values()) for bar in causes)
-    alone = 1 - ERROR["cause"] / max(1, tested) / 2
-    errors = [stats.quantile(count - 1, alone) for count in (processes, PROCESSES)]
-    return (
-        f" It takes {errors[0]:.0f} standard errors with {processes} processes of each, {errors[1]:.1f} with "
-        f"{PROCESSES} (--runs {PROCESSES}); with one, causes hold within these processes."
-    )
 
 
 def _listed(bars: Sequence[Bar]) -> str:

@@ -22,8 +22,7 @@ Piece = tuple[int, int, Rows]
 
 
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Return thread seconds of waiting by row and step.
-    The row is `waiting` outside all spans, and where spans of several threads have different rows."""
+    """Return thread seconds of waiting by row and step; by `waiting` where no row, or several, are open."""
     cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
     switches = sorted(watched.switches, key=lambda switch: switch.time)
@@ -62,8 +61,7 @@ def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Row
 
 
 def _open_rows(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield start, end and rows of spans of one thread.
-    With several threads, yield only times in which all open spans, but for the framework's, have the same rows."""
+    """Yield start, end and rows of spans; of several threads only where all have the same rows."""
     by_thread: dict[int | None, list[dict[str, Any]]] = {}
     for span in spans:
         by_thread.setdefault(span.get("thread"), []).append(span)
@@ -107,8 +105,7 @@ def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[st
 def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield intervals in which some of `threads` waited: from, to, how many.
-    `sampled`: threads that have samples."""
+    """Yield intervals in which some of `threads`, `sampled` or switched, waited: from, to, how many."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)

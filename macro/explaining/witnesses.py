@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, stdev
 from typing import TYPE_CHECKING, Any
 
-from macro.explaining import certain, modules, nominal
+from macro.explaining import certain, modules, operation_work
 from macro.explaining.attribute import Attribution, split
 from macro.explaining.gap import mean
 from macro.explaining.rows import OUTSIDE, Row, called, together
@@ -38,8 +38,7 @@ def agreement(
     group: Mapping[str, tuple[str, ...]],
     by_name: Mapping[str, Row],
 ) -> list[Agreement]:
-    """Compare trace and replay, for each row of at least a twentieth of the step.
-    `name`: of the side, a or b."""
+    """Compare trace and replay of a side, for each row of at least a twentieth of the step."""
     step = mean([mean(process.levels["P0"]) for process in side.processes])
     traced: dict[tuple[str, ...], list[float]] = {}
     for process in attributions:
@@ -62,6 +61,7 @@ def agreement(
 
 def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, float]:
     """Test whether two means differ by less than a tenth of the first; return verdict and standard error.
+
     Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` where the 90 % interval reaches over the margin."""
     margin, difference = WITHIN * mean(seconds), mean(again) - mean(seconds)
     errors = _error(seconds), _error(again)
@@ -141,7 +141,7 @@ LARGE_CALL = 0.03  # of a step: smaller rows are not cross-checked
 
 def largest(recording: Recording) -> list[dict[str, Any]]:
     """Return the largest call of each of the rows with most FLOP, for the process to repeat."""
-    work = nominal.work_of(recording.called)
+    work = operation_work.work_of(recording.called)
     keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
     calls = []
     for key in keys:
@@ -151,7 +151,7 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
     return calls
 
 
-def of_process(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
+def of_process(breakdown: Breakdown, work: operation_work.Work) -> Iterator[Witness]:
     """Yield a cross-check by the libraries' logs, and one for each repeated operation."""
     if logged := breakdown.program.get("logged"):
         yield _logged(breakdown, sum(logged.values()))
@@ -166,6 +166,7 @@ def of_process(breakdown: Breakdown, work: nominal.Work) -> Iterator[Witness]:
 
 def _logged(breakdown: Breakdown, seen: float) -> Witness:
     """Compare the rows of products with what libraries logged.
+
     Rows may take longer, where the framework multiplies itself, or less, by the products inside an attention."""
     kinds = {kind.name: kind for kind in breakdown.kinds}
     by_rows, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
@@ -179,8 +180,7 @@ def _logged(breakdown: Breakdown, seen: float) -> Witness:
 
 
 def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: float) -> Witness:
-    """Compare a call's time in its row with the same call, repeated in the cache and out of it.
-    The verdict is `cannot tell` where these two are far apart."""
+    """Compare a call's time in its row with the same call, repeated in the cache and out of it."""
     low, high = sorted((call["warm"], call["cold"]))
     seen, off = min((low, high), key=lambda end: abs(end - by_rows)), max(low - by_rows, by_rows - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
@@ -192,8 +192,7 @@ def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: fl
 
 
 def _verdict(breakdown: Breakdown, verdict: str) -> str:
-    """Return the verdict for one thread, else `cannot tell`.
-    With several, a call's time includes threads' waiting for each other, which its rows leave out."""
+    """Return the verdict for one thread; of several, a call's time includes waiting for each other."""
     return "cannot tell" if breakdown.threads > 1 else verdict
 
 
@@ -222,9 +221,7 @@ def knocked_out(breakdown: Breakdown, recording: Recording, processes: Sequence[
 def _predicted(
     path: str, about: Mapping[str, Any], breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]
 ) -> float | None:
-    """Return the seconds that a path's rows take; None where they cannot be predicted.
-    A module takes all its rows, a parameter what makes its gradient; the optimizer's share is by numbers of
-    parameters."""
+    """Return the seconds of a module's rows, or of what makes a parameter's gradient; None if unknown."""
     every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
     update = sum(cell.a for cell in breakdown.cells if cell.phase == "update")
     share: float = update * min(1.0, about["count"] / every)
@@ -238,8 +235,7 @@ def _predicted(
 def _gradient(
     module: str, shape: Sequence[int], called: Sequence[Called], processes: Sequence[Watched]
 ) -> float | None:
-    """Return seconds of a step in a module's backward operations whose result has this shape.
-    The operations have the same order in each step. None where there are none."""
+    """Return seconds of a module's backward operations with a result of this shape; None without any."""
     row = modules.Where(module, "backward").row
     by_event = {id(call.event): call for call in called}
     calls = [by_event[id(event)] for event in _operations(row, [call.event for call in called])]

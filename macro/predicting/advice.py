@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,7 @@ from macro.changes import Named
 from macro.changes.base import Before, Step
 from macro.predicting import judged, script_step
 from macro.predicting.forecast import Foreseer
-from macro.predicting.judged import Foreseen
-from macro.predicting.judged import together as with_all
+from macro.predicting.judged import Foreseen, Say
 from micro.worker.process import POOLS
 from reports.prediction import ADVICE, LEFT_OUT
 from reports.record import Expected, Note, Run
@@ -34,10 +33,10 @@ WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; FIRST is for turns of 
 LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
 
 
-def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]) -> str:
+def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     """Write the advice into the run file; return the shell file of what helped most.
-    The file is empty but for a comment where nothing helped. `seconds`: of the whole, but for proofs of equal work and
-    what the fewest rounds of the best changes take."""
+
+    `seconds`: of all but proofs of equal work and what the fewest rounds of the best changes take."""
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
@@ -48,19 +47,15 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
         wanted = [x for x in foreseer.each(asked) if x.there and promising(x)]
         plan = replace(step.plan, seconds=FIRST * seconds, fewest=judged.SOON, counted=COUNTED)
         started, known = time.monotonic(), (len(file.run.contests), len(file.run.notes))
-        tried = foreseer.turns(replace(step, plan=plan), wanted, file, say, hopeless=WORTH) if wanted else []
+        tried = foreseer.turns(replace(step, plan=plan), wanted, WORTH) if wanted else []
         best = chosen(step, tried)
-        others = _combinations(foreseer, best)
+        sets = [best[:count] for count in range(2, len(best) + 1)]
+        others = [foreseer.both(both) for both in sets if applies(step, both)]
         each, proving = _starting(file.run, known, time.monotonic() - started, len(wanted))
         left = began + seconds + proving + foreseer.proving - time.monotonic()
         left -= each * (len(best) + len(others) + judged.UNCHANGED)
-        if left > 0 and (swapped := swaps(step, tried, best)):
-            more = [x for x in swapped if x not in best]
-            both = [foreseer.both(swapped)] if len(swapped) > 1 else []
-            best, others = [*best, *more], [*others, *both]
-            left -= each * (len(more) + len(both))
         last = replace(step, plan=replace(step.plan, seconds=min(max(0.0, left), LAST * seconds)))
-        timed = foreseer.turns(last, [*best, *others], file, say) if best else []
+        timed = foreseer.turns(last, [*best, *others]) if best else []
     winner = combined(timed[: len(best)], timed[len(best) :])
     text = _shell(step, winner)
     order = [x.words for x in sorted(timed[: len(best)], key=_seconds) if saves(x) and fits(step, x, winner)]
@@ -77,8 +72,8 @@ def advise(step: Step, seconds: float, file: RunFile, say: Callable[[str], None]
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
     """Return seconds that each process took to start, and those that proofs of equal work took.
-    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them. A script's
-    turns leave a note of each group."""
+
+    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == script_step.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
@@ -104,7 +99,7 @@ def edits(before: Before) -> dict[str, tuple[str, float]]:
 
 
 def promising(candidate: Foreseen) -> bool:
-    """True if a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
+    """Return whether a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
     predicted = candidate.prediction.predicted
     if all(not named.change.code for named in candidate.changes) or predicted is None:
         return True
@@ -113,8 +108,7 @@ def promising(candidate: Foreseen) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the changes that help most, by few rounds and kernels alone, and that apply together.
-    Of two allocators the better one is chosen."""
+    """Return the changes that help most, by few rounds and kernels alone, and that apply together."""
     best: list[Foreseen] = []
     hopeful = [x for x in tried if may_help(x, _likely(x))]
     for candidate in sorted(hopeful, key=_likely):
@@ -123,34 +117,13 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
     return best
 
 
-def swaps(step: Step, tried: Sequence[Foreseen], best: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the best with one replaced by a change that it excludes, if few rounds cannot rank both.
-    The list ends with the replacement, or holds two; it is empty where there is no such change."""
-    left = [x for x in tried if x not in best and may_help(x, _likely(x))]
-    for candidate in sorted(left, key=_likely):
-        against = [at for at, other in enumerate(best) if not applies(step, [other, candidate])]
-        if len(against) != 1 or not _alike(candidate, best[against[0]]):
-            continue
-        (at,) = against
-        swapped = [*best[:at], candidate, *best[at + 1 :]]
-        if applies(step, swapped):
-            return swapped[: max(2, at + 1)]
-    return []
-
-
-def _alike(candidate: Foreseen, other: Foreseen) -> bool:
-    """True if the measured intervals of both overlap."""
-    a, b = candidate.prediction.measured, other.prediction.measured
-    return a is not None and b is not None and a.low <= b.high and b.low <= a.high
-
-
 def may_help(candidate: Foreseen, seconds: float) -> bool:
-    """True if so many seconds are worth reporting, of a change that was not left out."""
+    """Return whether so many seconds are worth reporting, of a change that was not left out."""
     return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
 def saves(candidate: Foreseen) -> bool:
-    """True if a change certainly saves enough to report, and more than two unchanged steps differ by."""
+    """Return whether a change certainly saves enough to report, and more than two unchanged steps differ by."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False
@@ -170,26 +143,14 @@ def _likely(candidate: Foreseen) -> float:
     return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
-def _combinations(foreseer: Foreseer, best: Sequence[Foreseen]) -> list[Foreseen]:
-    """Return the best two, and all of the best, as far as they apply to each other."""
-    asked = [best[:count] for count in range(2, len(best) + 1)]
-    return [foreseer.both(together) for together in asked if applies(foreseer.step, together)]
-
-
 def applies(step: Step, together: Sequence[Foreseen]) -> bool:
-    """True if each change applies behind those before it; one change has one value."""
-    used = [named.change for x in together for named in x.changes]
-    if any(used.count(change) > 1 for change in used):
-        return False
-    for candidate in together:
-        if any(named.refused(step) is not None for named in candidate.changes):
-            return False
-        step = with_all(step, candidate.changes)
-    return True
+    """Return whether each change applies behind those before it; one change has one value."""
+    every = [named for x in together for named in x.changes]
+    return len({named.change.name for named in every}) == len(every) and judged.conflict(step, every) is None
 
 
 def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
-    """True if a change is in the winner, or can be combined with it."""
+    """Return whether a change is in the winner, or can be combined with it."""
     return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernels import heap
 from kernels.devices.cpu import cores
@@ -22,10 +22,9 @@ from macro.changes import Named, _alone
 from macro.changes._parts import OF_MALLOC, around
 from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
 from macro.changes.heaps import beside
-from macro.equality.answer import takes
 from macro.predicting import judged, network_step, script_step
-from macro.predicting.judged import NOT_TIMED, Foreseen, at_once, joined, together
-from macro.processes.ahead import on, places, room_for
+from macro.predicting.judged import NOT_TIMED, Foreseen, Say, at_once, joined, together
+from macro.processes.ahead import on
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
 from reports import units
@@ -41,16 +40,33 @@ LEAST = 0.05  # of a step, that a change may change
 MOSTLY = 0.5  # of a process's own memory in huge pages
 
 
+class Subject(Protocol):
+    """The functions by which a step of a network, or of a user's script, is observed and timed."""
+
+    def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> Before: ...
+    def after(self, step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen: ...
+    def free_cores(self, step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]: ...
+    def make(
+        self,
+        step: Step,
+        foreseen: Sequence[Foreseen],
+        file: RunFile,
+        say: Say,
+        folder: Path,
+        identity: Mapping[str, Any],
+        hopeless: float | None,
+    ) -> list[Foreseen]: ...
+
+
 @dataclass
 class Foreseer:
-    """Predictions for one unchanged step.
-    A prediction that the run file holds is not made again; new ones are written to it."""
+    """Predictions for one unchanged step, those that the run file holds already and new ones."""
 
     step: Step
     watching: float  # seconds that the step is watched, once, where anything is to be predicted
     alone: float  # seconds that kernels are measured by themselves, for all changes together
     file: RunFile
-    say: Callable[[str], None]
+    say: Say
     arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
@@ -59,21 +75,18 @@ class Foreseer:
 
     def __post_init__(self) -> None:
         self.held = {x.change: x for x in self.file.run.predictions}
+        self.subject: Subject = network_step if self.step.script is None else script_step
 
     @cached_property
     def before(self) -> Before:
         if why := perf.missing():
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
-        watch = partial(network_step.before, arrays=self.arrays) if self.step.script is None else script_step.before
-        return watch(self.step, self.watching, self.say)
+        return self.subject.before(self.step, self.watching, self.say, self.arrays)
 
-    @property
-    def turns(self) -> Callable[..., list[Foreseen]]:
-        """The function that times changes in turns with the unchanged step: a network's, or a script's."""
-        if self.step.script is not None:
-            return partial(script_step.make, peak=int(self.before.identity.get("peak", 0)))
-        identity = _identity(self.before) if "before" in self.__dict__ else {}
-        return partial(network_step.make, folder=self.arrays, identity=identity)
+    def turns(self, step: Step, foreseen: Sequence[Foreseen], hopeless: float | None = None) -> list[Foreseen]:
+        """Time changes in turns with the unchanged step; return and record each with its measurement."""
+        identity = self.before.identity if "before" in self.__dict__ else {}
+        return self.subject.make(step, foreseen, self.file, self.say, self.arrays, identity, hopeless)
 
     @property
     def proving(self) -> float:
@@ -81,17 +94,14 @@ class Foreseer:
         return self.before.side.proving if "before" in self.__dict__ else 0.0
 
     def look(self, asked: Sequence[Named]) -> None:
-        """Observe all changed steps that are new, some at once where there are cores; they are not timed.
-        A failure is reported where the change is predicted; equal work is proven of what is timed."""
+        """Observe all changed steps that are new, some at once where there are cores; they are not timed."""
         new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
-        before = self.before  # where it cannot be watched, nothing changed of it can
-        if self.step.script is not None:
-            script_step.check(self.step, before.identity.get("peak", 0))
+        identity = self.before.identity  # where it cannot be watched, nothing changed of it can
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
-        for place in self._places(new):
+        for place in self.subject.free_cores(self.step, [named.apply(self.step) for named in new], identity):
             free.put(place)
         with ThreadPoolExecutor(free.qsize()) as pool:
             try:
@@ -105,8 +115,7 @@ class Foreseer:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Drop changes of kinds of work below this share of the step, and thread counts that it has already.
-        The file records why they were not observed."""
+        """Drop, and record, changes of kinds of work below this share and thread counts that it has."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
@@ -120,37 +129,24 @@ class Foreseer:
             self._kept([named], changed, change.costs, Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {why}")
         return bool(why)
 
-    def _places(self, asked: Sequence[Named]) -> list[list[int]]:
-        """Return the cores of each changed step that is observed beside others.
-        A framework that times kernels as it is built runs beside none, as do steps that memory is too small for.
-        Scripts share all cores."""
-        if self.step.script is not None:  # most of their time goes into starting, by one thread each
-            return [sorted(os.sched_getaffinity(0))] * min(cores(), room_for(self.before.identity.get("peak", 0)))
-        every = places(self.step.setting.threads or cores())
-        plans = [self.step.plan, *(named.apply(self.step).plan for named in asked)]
-        most = max(takes(plan.network, plan.batch) for plan in plans)
-        fit = 1 if self.step.framework.chooses else room_for(most)
-        return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
-
     def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
         changed = named.apply(self.step)
         same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
         arrays = self.arrays if same else None
-        after = partial(network_step.after, arrays=arrays) if self.step.script is None else script_step.after
         with ExitStack() as stack:
             running.append(stack)
             stack.enter_context(_apart(free, changed.setting.threads or cores()))
             try:
-                return after(changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks)
+                return self.subject.after(
+                    changed, lambda text: self.say(f"{named.words}: {text}"), stack, named.change.looks, arrays
+                )
             except Ended as end:
                 return LaunchError(f"{self.step.plan.network.name}: {ends.late(end)}")
             except SuiteError as error:
                 return error
 
     def each(self, asked: Sequence[Named]) -> list[Foreseen]:
-        """Predict changes that were observed.
-        Those that measure kernels by themselves share the time for that, by the part of the step that they may
-        change."""
+        """Predict changes that were observed; those that measure kernels share the time by what they change."""
         new = [named for named in asked if isinstance(self.seen.get(named.words), Seen) and named.change.alone]
         parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
@@ -163,8 +159,7 @@ class Foreseer:
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> Foreseen:
-        """Predict a change that was observed.
-        A step that does not run, or shows nothing of the change, is not timed."""
+        """Predict a change that was observed, not to be timed where nothing of it shows."""
         changed = named.apply(self.step)
         if prediction := self.held.get(named.words):
             return Foreseen([named], changed, prediction)
@@ -188,8 +183,7 @@ class Foreseer:
         return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: Asked) -> Forecast:
-        """Return a change's forecast, with the page faults that certainly come or go beside.
-        A change may be a user's file: what it raises is why there is no prediction."""
+        """Return a change's forecast, with the page faults that certainly come or go beside."""
         try:
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
@@ -206,8 +200,7 @@ class Foreseer:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[Foreseen]) -> Foreseen:
-        """Predict changes made at once, from each one's prediction.
-        Other effects on each other show in the measurement."""
+        """Predict changes made at once, from each one's prediction."""
         changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
         if prediction := self.held.get(joined(changes)):
@@ -230,13 +223,12 @@ class Foreseer:
         prediction = replace(prediction, reason=why) if why else prediction
         self.file.append(prediction)
         seen = self.seen.get(joined(changes))
-        return Foreseen(changes, changed, prediction, _identity(seen) if isinstance(seen, Seen) else {}, forecast)
+        return Foreseen(changes, changed, prediction, seen.identity if isinstance(seen, Seen) else {}, forecast)
 
 
 @contextmanager
 def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
-    """Start processes on cores of their own, unless they have more threads than those.
-    Each process takes the last cores that it may use."""
+    """Start processes on cores of their own, the last ones, unless they have more threads than those."""
     place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
@@ -248,29 +240,26 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 @contextmanager
 def memory_of(step: Step, before: Before) -> Iterator[None]:
     """Set the environment so that kernels by themselves have memory as the step has it.
+
     Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
-    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this
-    environment."""
+    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this."""
     given = step.setting.knobs.get("variables", {})
     of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
     if before.huge is not None and before.huge < MOSTLY and ASKS not in os.environ:
         wanted[ASKS] = "0"
-    had = {name: os.environ.get(name) for name in wanted}
+    had = {name: os.environ[name] for name in wanted if name in os.environ}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in had.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in wanted:
+            del os.environ[name]
+        os.environ.update(had)
 
 
 def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
-    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step.
-    Of several such parts each leaves its share of the step."""
+    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step."""
     if candidate.forecast is not None:
         return candidate.forecast.parts
     prediction = judged.as_long(candidate.prediction, step)
@@ -279,8 +268,3 @@ def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
     return (
         around("the step", prediction.predicted.seconds, judged.of_kernels(prediction, processes, model=False), step),
     )
-
-
-def _identity(seen: Seen) -> dict[str, Any]:
-    """Return what the process reported that it is, without what it built."""
-    return {name: value for name, value in seen.identity.items() if name not in network_step.BUILT}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from reports.record import Expected, Prediction
 if TYPE_CHECKING:
     from reports.store import RunFile
 
+Say = Callable[[str], None]  # where progress is reported
 MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
 DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it
@@ -51,12 +52,13 @@ class Foreseen:
 
     @property
     def there(self) -> bool:
-        """True if the change is in the process, so that it is worth timing."""
+        """Return whether the change is in the process, so that it is worth timing."""
         return NOT_TIMED not in (self.prediction.reason or "")
 
 
 def expected(forecast: Forecast, step: float, processes: int = 1, noise: float = 0.0) -> Expected | None:
     """Sum the parts of a forecast, for a step of so many seconds.
+
     Errors of parts are of different kernels; that of the model, by which a kernel does in a step what it does alone, is
     common to all, and processes of one step differ: `processes` of each will be measured. `noise`: the error of the
     rounds to come, at CONFIDENCE."""
@@ -86,6 +88,7 @@ def prediction(
     noise: float = 0.0,
 ) -> Prediction:
     """Return the record that is written before the changed step is timed.
+
     `seconds`: of the unchanged step, which has `threads` where its setting has none; `noise`: from `of_rounds`."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
@@ -107,6 +110,7 @@ def prediction(
 
 def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
     """Return the error in seconds of a difference to be measured, at CONFIDENCE.
+
     A round of the step, of `seconds`, is off by `spread`; so many `changes` take turns at once."""
     first = seconds if seconds < plan.counted else 0.0  # of a turn, which does not count
     a_round = (changes + UNCHANGED) * (first + max(seconds, BLOCK))
@@ -138,7 +142,8 @@ def measured(
         return refused(record, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
     # With one process of each, the spread of processes is only known from the two unchanged ones.
-    half = delta.half(1 - CONFIDENCE) if _several(changed) else math.hypot(delta.half(1 - CONFIDENCE), same.center)
+    several = len({generation for generation, _, _ in changed.blocks}) > 1
+    half = delta.half(1 - CONFIDENCE) if several else math.hypot(delta.half(1 - CONFIDENCE), same.center)
     brought = Expected(delta.center, delta.center - half, delta.center + half, CONFIDENCE)
     step = sum(times(unchanged) + times(twin)) / len(times(unchanged) + times(twin))
     record = as_long(record, step)
@@ -151,8 +156,7 @@ def measured(
 def recorded(
     foreseen: Sequence[Foreseen], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
 ) -> list[Foreseen]:
-    """Return changes with their measurements, and write these into the run file.
-    `entries`: the unchanged step, its control run, and a step for each change."""
+    """Record changes with their measurements; `entries`: the step, its control run, a step for each."""
     unchanged, twin, *changed = entries
     timed = []
     for candidate, entry in zip(foreseen, changed, strict=True):
@@ -176,11 +180,6 @@ def as_long(record: Prediction, step: float) -> Prediction:
     return replace(record, predicted=predicted, parts=parts, noise=by * record.noise, step=step)
 
 
-def _several(entry: Entry) -> bool:
-    """True if an entry ran in several processes, whose spread is in its error."""
-    return len({generation for generation, _, _ in entry.blocks}) > 1
-
-
 def refused(record: Prediction, why: str) -> Prediction:
     """Return the record of a change that could not be measured, or not again."""
     before = record.reason if record.reason not in (None, UNDECIDED) else ""
@@ -189,12 +188,13 @@ def refused(record: Prediction, why: str) -> Prediction:
 
 
 def failed(candidate: Foreseen) -> bool:
-    """True if a change was to be timed and could not be; a longer run would not help."""
+    """Return whether a change was to be timed and could not be; a longer run would not help."""
     return candidate.prediction.measured is None and FEW not in (candidate.prediction.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
     """Compare a prediction with the measurement; None where it is undecided.
+
     Confirmed: off by a tenth of the measurement, or the resolution, at most, and with the same sign. Refuted: so for
     every value in the measured interval."""
     if predicted is None:
@@ -213,8 +213,9 @@ def _compared(predicted: float, brought: float, resolution: float) -> str:
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
     """Estimate seconds of an entry less the mean of unchanged ones in the same rounds.
-    These are the first one, and others that were in memory with it. Wall times are taken where clocks differ. None
-    where each generation has fewer rounds than `fewest`; from stats.FEWEST on the mean is trimmed."""
+
+    Wall times are taken where clocks differ. None where each generation has fewer rounds than `fewest`; from
+    stats.FEWEST on the mean is trimmed."""
     import numpy as np
 
     by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
@@ -241,9 +242,17 @@ def together(step: Step, changes: Sequence[Named]) -> Step:
     return step
 
 
+def conflict(step: Step, changes: Sequence[Named]) -> str | None:
+    """Return the reason why the changes cannot all be made at once, or None."""
+    for named in changes:
+        if why := named.refused(step):
+            return f"{named.words}: {why}"
+        step = named.apply(step)
+    return None
+
+
 def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply.
-    For example, products on two threads take half of what better kernels take."""
+    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply."""
     alike: dict[tuple[str, float], list[Part]] = {}
     for part in parts:
         alike.setdefault((part.what, part.of), []).append(part)
@@ -254,8 +263,7 @@ def at_once(parts: Sequence[Part]) -> list[Part]:
 
 
 def _of_all(what: str, unchanged: float, same: Sequence[Part]) -> Part:
-    """Multiply the ratios of parts of the same kernels.
-    Seconds of new page faults add, with one common error of a fault's cost."""
+    """Multiply the ratios of parts of the same kernels; seconds of new page faults add."""
     come = sum(max(0.0, part.seconds) for part in same) if what == PAGE_FAULTS else 0.0
     ratios = [1 + (min(0.0, part.seconds) if what == PAGE_FAULTS else part.seconds) / unchanged for part in same]
     change = (unchanged + come) * math.prod(ratios) - unchanged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import shlex
@@ -18,14 +19,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import macro.explaining.rows as rows_of
+from kernels.devices.cpu import cores
 from kernels.errors import LaunchError
 from macro import frameworks
 from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
 from macro.equality import gate
-from macro.explaining.attribute import Attribution, attribute, shared
+from macro.equality.answer import takes
+from macro.explaining.attribute import attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
-from macro.predicting.judged import Foreseen
+from macro.predicting.judged import Foreseen, Say
+from macro.processes.ahead import places, room_for
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
 from macro.timing.results import times
@@ -46,7 +50,7 @@ LEAST = 4  # rounds of the unchanged step
 PREFIX = "kernelgap-whatif-"  # of a folder
 
 
-def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path) -> Before:
+def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
@@ -61,7 +65,9 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
         about, large = started_with(look.process.pid), huge(look.process.pid)
         side.processes = [process]
         side.logged = library_log.logged(plan, side.entry, arrays, say)
-    attribution = _attributed(step, process)
+    by_name = rows_of.rows(plan.network, plan.batch)
+    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
+    attribution = shared(attribute(process, group, step.setting.threads), group, by_name)
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
     cells = {key: mean(taken) for key, taken in attribution.cells.items()}
@@ -74,18 +80,16 @@ def before(step: Step, seconds: float, say: Callable[[str], None], arrays: Path)
         mean(process.levels["P0"]),
         mean(settled.faults) * sum(system) / sum(faults) if sum(faults) else mean(system),
         cells,
-        rows_of.rows(plan.network, plan.batch),
+        by_name,
         large,
         spread(process.levels["P0"]),
     )
 
 
-def after(
-    step: Step, say: Callable[[str], None], stack: ExitStack, looks: Sequence[str], arrays: Path | None = None
-) -> Seen:
-    """Run some steps of the changed step to observe it; none if `looks` is empty.
-    Its equal work is not proven. `arrays`: the folder of its inputs, where another process has the same; `stack` ends
-    its process. Raises SuiteError."""
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
+    """Run some steps of the changed step to observe it; none if `looks` is empty. Raises SuiteError.
+
+    `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
     process = watch.begun(step.plan, side, arrays or Path(folder), stack, say)
     faults, functions = (math.nan, math.nan), dict[str, int]()
@@ -105,8 +109,7 @@ def steady(faults: Sequence[float]) -> tuple[float, float]:
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST.
-    It is worked out from the error of their mean, as that of a measurement is."""
+    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST."""
     import numpy as np
 
     if len(seconds) < LEAST:
@@ -121,12 +124,6 @@ def _add(process: Watched, look: NetworkObserver) -> None:
         process.add(part)
 
 
-def _attributed(step: Step, process: Watched) -> Attribution:
-    by_name = rows_of.rows(step.plan.network, step.plan.batch)
-    group = rows_of.groups((span["rows"] for span in process.spans), by_name)
-    return shared(attribute(process, group, step.setting.threads), group, by_name)
-
-
 def symbols(process: Watched) -> dict[str, int]:
     """Count samples by the function that they were in. Raises LaunchError where there are none."""
     if not process.samples:
@@ -137,6 +134,21 @@ def symbols(process: Watched) -> dict[str, int]:
 def _identity(side: Side) -> dict[str, Any]:
     """Return the identity that the process reported, and from what it built its batch, layout and flags."""
     return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
+
+
+def _unbuilt(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a process reported of itself, without what it built."""
+    return {name: value for name, value in identity.items() if name not in BUILT}
+
+
+def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
+    """Return the cores of each changed step that is observed beside others.
+
+    A framework that times kernels as it is built runs beside none, as do steps that memory is too small for."""
+    every = places(step.setting.threads or cores())
+    most = max(takes(x.plan.network, x.plan.batch) for x in (step, *changed))
+    fit = 1 if step.framework.chooses else room_for(most)
+    return every if fit >= len(every) else [sorted(os.sched_getaffinity(0))]
 
 
 def started_with(pid: int) -> tuple[str, dict[str, str]]:
@@ -165,16 +177,17 @@ def make(
     step: Step,
     foreseen: Sequence[Foreseen],
     file: RunFile,
-    say: Callable[[str], None],
+    say: Say,
     folder: Path,
     identity: Mapping[str, Any],
-    hopeless: float | None = None,
+    hopeless: float | None,
 ) -> list[Foreseen]:
     """Time changes in turns with the unchanged step; return and record each with its measurement.
+
     `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
     step: changes that certainly save less are left out after some rounds, and the others need no more."""
-    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=dict(identity))
-    unchanged = Entry(step.framework, step.setting, identity=dict(identity))
+    twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=_unbuilt(identity))
+    unchanged = Entry(step.framework, step.setting, identity=_unbuilt(identity))
     changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
     for entry in (twin, unchanged, *changed):
         entry.warm = foreseen[0].prediction.step  # about, until it is started
@@ -184,13 +197,14 @@ def make(
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
-    """Return the entry of a changed step in the plan of the unchanged one.
-    `names`: of its changes; `identity`: that its process reported already."""
-    batch = changed.plan.batch
-    other = None if batch == step.plan.batch else batch
-    again = _again(step, names)
+    """Return the entry of a changed step, by the `names` of its changes and what it reported already."""
     return Entry(
-        changed.framework, changed.setting, identity=dict(identity), change="+".join(names), again=again, batch=other
+        changed.framework,
+        changed.setting,
+        identity=_unbuilt(identity),
+        change="+".join(names),
+        again=_again(step, names),
+        batch=changed.plan.batch if changed.plan.batch != step.plan.batch else None,
     )
 
 
@@ -204,9 +218,9 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Stop timing changes that save less than `hopeless` of a step.
-    The difference of the unchanged step and its control run is added to each saving first. Stop all steps where
-    nothing is left to compare."""
+    """Stop timing changes that save less than `hopeless` of a step; all where nothing is left to compare.
+
+    The difference of the unchanged step and its control run is added to each saving first."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]
     step = sum(steps) / max(1, len(steps))
     first, *twins = unchanged
@@ -223,15 +237,9 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 
 
 def _take(
-    plan: Plan,
-    taking: Sequence[Entry],
-    file: RunFile,
-    say: Callable[[str], None],
-    folder: Path,
-    end: Callable[[], None],
+    plan: Plan, taking: Sequence[Entry], file: RunFile, say: Say, folder: Path, end: Callable[[], None]
 ) -> str | None:
-    """Take turns, resuming what the run file holds, and record the contest; return its name.
-    None where no changed step does the unchanged one's work."""
+    """Take turns, those of the run file first, and record the contest; None without anything to compare."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)

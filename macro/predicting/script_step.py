@@ -9,12 +9,12 @@ import math
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
@@ -25,11 +25,10 @@ from kernels.problem import Problem
 from macro.changes.base import FAULTS, FUNCTIONS, Before, Key, Seen, Step
 from macro.explaining.advice import edits
 from macro.explaining.breakdown import Ceilings, place, taken_apart
-from macro.explaining.nominal import Work, work_of
-from macro.explaining.operation_work import alone
+from macro.explaining.operation_work import Work, alone, work_of
 from macro.explaining.rows import Row
 from macro.predicting import judged, network_step
-from macro.predicting.judged import Foreseen
+from macro.predicting.judged import Foreseen, Say
 from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
@@ -52,7 +51,6 @@ TOPIC = "turns"
 ROUNDS = 3  # of a changed program, for its page faults
 READY, MOST = 2, 16  # batches that each worker of PyTorch's data loader keeps ready; steps that do not count
 KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # of work that is called by itself
-Say = Callable[[str], None]
 Watching = TypeVar("Watching", bound=ScriptObserver)
 
 
@@ -65,7 +63,7 @@ def script(step: Step, seconds: float) -> Script:
     return replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
 
 
-def before(step: Step, seconds: float, say: Say) -> Before:
+def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     """Watch the unchanged steps for so many seconds. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
@@ -89,9 +87,8 @@ def before(step: Step, seconds: float, say: Say) -> Before:
     )
 
 
-def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str]) -> Seen:
-    """Run some blocks of a changed step without a tracer, one if `looks` is empty; no clock is read.
-    `stack` ends the program. Raises SuiteError, Ended."""
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
+    """Run some untraced blocks of a changed step, one if `looks` is empty. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -170,11 +167,16 @@ def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
 
 
 def make(
-    step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, peak: float, hopeless: float | None = None
+    step: Step,
+    foreseen: Sequence[Foreseen],
+    file: RunFile,
+    say: Say,
+    folder: Path,
+    identity: Mapping[str, Any],
+    hopeless: float | None,
 ) -> list[Foreseen]:
-    """Time changes in turns with the unchanged program and its control run, as those of a network.
-    `peak`: bytes that a process of it has at most: as many run at once as memory has room for."""
-    at_once = max(1, room_for(peak) - judged.UNCHANGED)
+    """Time changes in turns with the unchanged program and its control, as many as memory has room for."""
+    at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
         say(
@@ -187,13 +189,17 @@ def make(
     return timed
 
 
-def check(step: Step, peak: float) -> None:
-    """Raise Unavailable if memory has no room for the unchanged program, its control and a changed one."""
+def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
+    """Return all cores for each program that is observed beside others: most of its time is starting.
+
+    Raises Unavailable if memory has no room for the unchanged program, its control and a changed one."""
+    peak = identity.get("peak", 0)
     if (room := room_for(peak)) <= judged.UNCHANGED:
         raise Unavailable(
             f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
             f"{peak / 1e9:.1f} GB each; memory has room for {room}: give it smaller batches, or end what else runs"
         )
+    return [sorted(os.sched_getaffinity(0))] * min(cores(), room)
 
 
 def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:

@@ -9,7 +9,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,11 +88,11 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
 
 def _accounts(path: Path) -> list[dict[str, Any]]:
     """Return the account of each device in a trace. Raises UsageError."""
-    from macro.explaining.device_time import account, facts
+    from macro.explaining.device_time import account
     from macro.traces import chrome
 
     trace = chrome.read(path, NAME)
-    return [facts(replace(account(device, trace.steps), steps=STEPS)) for device in trace.devices]
+    return [asdict(replace(account(device, trace.steps), steps=STEPS)) for device in trace.devices]
 
 
 def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -82,7 +82,7 @@ def test_several_are_made_all_at_once_too_but_apart(
     )
     taken, not_timed = list[str](), list[str]()
 
-    def make(step: object, told: list[Any], file: object, say: object) -> list[Any]:
+    def make(step: object, told: list[Any]) -> list[Any]:
         taken.extend(one.words for one in told)
         figures = {"b": SimpleNamespace(measured=None, reason="numpy failed: it died")}
         fine = SimpleNamespace(measured=1.0, reason=None)

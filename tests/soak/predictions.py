@@ -30,14 +30,14 @@ HUGE = "--heap keep --set GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 COMMANDS = {
     "fcn-r-pytorch": "fcn-r pytorch mkl-dispatch openblas-shim blis-shim threads=2 weights-transposed fused-optimizer "
     f"foreach-optimizer --batch 256 {HUGE}",
-    "fcn-s-pytorch": f"fcn-s pytorch mkl-dispatch update-in-wgrad input-gradient {HUGE}",
+    "fcn-s-pytorch": f"fcn-s pytorch mkl-dispatch update-in-wgrad {HUGE}",
     "fcn-s-optimizers": f"fcn-s pytorch foreach-optimizer fused-optimizer {HUGE}",
     "fcn-s-pytorch-heap": "fcn-s pytorch heap-keep heap-jemalloc huge-pages",
     "alexnet-s-pytorch": "alexnet-s pytorch heap-keep huge-pages channels-last update-in-wgrad fused-optimizer",
     "alexnet-r-pytorch": "alexnet-r pytorch channels-last onednn-off openblas-shim weights-transposed "
     f"foreach-optimizer --batch 256 {HUGE}",
     "fcn-r-numpy": "fcn-r numpy isa=Haswell threads=2 heap-keep heap-tcmalloc --batch 256",
-    "fcn-s-jax": "fcn-s jax heap-jemalloc huge-pages donation-off",
+    "fcn-s-jax": "fcn-s jax heap-jemalloc huge-pages",
     "fcn-s-tensorflow": "fcn-s tensorflow-graph heap-keep heap-jemalloc huge-pages",
 }
 

@@ -17,7 +17,7 @@ from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _parts
 from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
-from macro.changes.batch import _axis
+from macro.changes.settings import _axis
 from macro.explaining.rows import rows
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
@@ -73,30 +73,6 @@ def test_of_another_batch_products_are_measured_and_passes_follow_it(given: Call
 def test_the_batch_of_a_product_is_where_its_row_has_it(row: str, axis: str) -> None:
     assert _axis(Gemm(m=1024, n=4096, k=1024), row, 1024) == axis
     assert _axis(Gemm(m=1024, n=4096, k=1024), row, 512) is None
-
-
-def test_a_gradient_more_is_a_product_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    took: list[dict[str, Any]] = []
-
-    class Run:
-        class Result:
-            role, reason = "measured", None
-            seconds = type("Seconds", (), {"median": 0.05, "low": 0.049, "high": 0.051})
-
-        results = (Result,)
-
-    def run(benchmark: str, how: dict[str, Any], seconds: float) -> type[Run]:
-        took.append(how)
-        return Run
-
-    monkeypatch.setattr(_alone, "run", run)
-    own = step(threads=2, heap="keep", preload="mkl-intel")
-    told = replace(asked(own, before()), unchanged=own)
-    (part,) = changes.find("input-gradient").change.brings(told).parts
-    (how,) = took
-    settings = {"variant": "torch", "threads": 2, "heap": "keep", "preload": "mkl-intel"}
-    assert {name: how[name] for name in settings} == settings
-    assert (how["m"], how["n"], how["k"]) == (8, 12, 10) and part.seconds == pytest.approx(0.05)
 
 
 def test_an_update_within_the_gradients_product_is_measured_in_both_forms(given: Callable[[float], Calls]) -> None:

@@ -132,10 +132,6 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("update-in-wgrad", step("pytorch-compile"), "no switch of pytorch-compile's"),
         ("update-in-wgrad", step(network="fcn-r"), "not to what momentum keeps"),
         ("weights-transposed", step(knobs={"weights": "inputs x outputs"}), "made already"),
-        ("xla-flags=--xla_a", step(), "pytorch is not compiled by XLA"),
-        ("xla-flags=a", step("jax"), "a is no flag of XLA's"),
-        ("xla-flags=--xla_a", step("jax", knobs={"variables": {"XLA_FLAGS": "--xla_a"}}), "set already"),
-        ("donation-off", step(), "pytorch takes no arguments as donated"),
         ("blis-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
         ("blis-shim", step("numpy"), "the products of numpy are not MKL's"),
         ("onednn-off", step("mxnet", knobs={"variables": {"MXNET_MKLDNN_ENABLED": "0"}}), "made already"),
@@ -145,7 +141,6 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         ("isa=mmx", step(), "mmx: there are default"),
         ("batch=8", step(), "it is 8 already"),
         ("batch=0", step(), "take 1 or more"),
-        ("input-gradient", step("numpy"), "no switch of numpy's"),
         ("huge-pages", step(preload="jemalloc"), "its allocator is not glibc's"),
         ("huge-pages", step(heap="keep"), "freed memory is kept"),
         ("heap-keep", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES steers it"),
@@ -174,10 +169,7 @@ def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: s
         ("foreach-optimizer", step(), "knobs", {"optimizer": "foreach"}),
         ("update-in-wgrad", step(), "knobs", {"update": "in wgrad"}),
         ("weights-transposed", step(), "knobs", {"weights": "inputs x outputs"}),
-        ("xla-flags=--xla_a=1", step("jax"), "knobs", {"variables": {"XLA_FLAGS": "--xla_a=1"}}),
-        ("donation-off", step("jax"), "knobs", {"donated": False}),
         ("onednn-off", step("tensorflow-graph"), "knobs", {"variables": {"TF_ENABLE_ONEDNN_OPTS": "0"}}),
-        ("input-gradient", step(), "knobs", {"input_gradient": True}),
         ("isa=Haswell", step("numpy"), "knobs", {"variables": {"OPENBLAS_CORETYPE": "Haswell"}}),
     ],
 )
@@ -212,10 +204,7 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
         ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
         ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "lie as inputs x outputs"),
-        ("xla-flags=--xla_a", seen(variables={"XLA_FLAGS": "--xla_a"}, symbols=Counter("dot")), "100 % of samples"),
-        ("donation-off", seen(**flags(donated="nothing")), "donated: nothing"),
         ("compile", seen(**flags(compile=True)), "compiled"),
-        ("input-gradient", seen(**flags(input_gradient=True)), "wants a gradient"),
         ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
         ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),
         ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with it"),
@@ -307,12 +296,6 @@ def test_what_the_adapter_of_pytorch_switches_is_equal_work(tmp_path: Path) -> N
     names = ("update-in-wgrad", "weights-transposed", "foreach-optimizer")
     asked = [(find("pytorch"), changes.find(name).apply(step()).setting) for name in names]
     assert [(x.equal, x.why) for x in prove(NETWORK, 8, asked, tmp_path, lambda text: None)] == [(True, None)] * 3
-
-
-def test_a_flag_that_xla_ignores_has_no_effect() -> None:
-    change = changes.find("xla-flags=--xla_a").change
-    assert not change.took(before(), seen(variables={"XLA_FLAGS": "--xla_a"})).there
-    assert not change.took(before(), seen(symbols=Counter("dot"))).there
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from kernels import heap
 from kernels.libs import preload
 from macro import changes
-from macro.changes import heaps
+from macro.changes import heaps, settings
 from macro.changes.base import Effect
 from tests.macro.changes.test_brings import asked
 from tests.macro.changes.test_changes import before, flags, seen, step
@@ -62,12 +62,11 @@ def test_page_faults_of_several_threads_may_be_taken_at_once() -> None:
 
 
 def test_threads_are_tried_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    from macro.changes import threads
-
-    monkeypatch.setattr(threads, "cores", lambda: 8)
-    assert threads.tries(step(threads=1)) == ["4", "8"] and threads.tries(step(threads=0)) == ["1", "4", "8"]
-    monkeypatch.setattr(threads, "cores", lambda: 1)
-    assert threads.tries(step(threads=1)) == []
+    tries = changes.known("threads").tries
+    monkeypatch.setattr(settings, "cores", lambda: 8)
+    assert tries(step(threads=1)) == ["4", "8"] and tries(step(threads=0)) == ["1", "4", "8"]
+    monkeypatch.setattr(settings, "cores", lambda: 1)
+    assert tries(step(threads=1)) == []
 
 
 @pytest.mark.parametrize(
@@ -81,11 +80,10 @@ def test_threads_are_tried_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch
 def test_a_set_is_tried_that_is_narrower(
     here: tuple[str, ...], why: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from macro.changes import isa
-
-    monkeypatch.setattr(isa, "instruction_sets", lambda: here)
-    assert isa.applies(step(), "avx2") == why and isa.applies(step(), "Haswell") is None
-    assert (isa.applies(step(), "sse4.2") is None) == ("sse" in here)
+    applies = changes.known("isa").applies
+    monkeypatch.setattr(settings, "instruction_sets", lambda: here)
+    assert applies(step(), "avx2") == why and applies(step(), "Haswell") is None
+    assert (applies(step(), "sse4.2") is None) == ("sse" in here)
 
 
 def test_what_pytorch_says_of_its_instructions_shows_that_they_changed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from macro.explaining.columns import joined, of_symbol
+from macro.explaining.kinds import joined, of_symbol
 from macro.explaining.rows import OUTSIDE, called, groups, phase, together
 from tests.macro.watched import KNOWN, NET
 

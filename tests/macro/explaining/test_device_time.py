@@ -14,7 +14,8 @@ import pytest
 from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import device_time
-from macro.explaining.device_time import Account, account, kind_of, short, time_range
+from macro.explaining.device_time import Account, account, short, time_range
+from macro.explaining.kinds import of_kernel
 from macro.traces import chrome
 from macro.traces.chrome import Device, Work
 from tests.conftest import Ran
@@ -102,7 +103,7 @@ def test_every_kernel_of_it_has_a_kind() -> None:
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:
-    assert kind_of(name) == kind
+    assert of_kernel(name) == kind
 
 
 def test_a_short_name_says_what_a_template_applies() -> None:

@@ -14,7 +14,7 @@ from macro.explaining import certain
 from macro.explaining import gap as gaps
 from macro.explaining.attribute import Attribution, Key
 from macro.explaining.certain import ERROR, Seconds
-from macro.explaining.gap import Gap, levels, named, named_bars, split, swapped
+from macro.explaining.gap import Gap, levels, named, named_bars, split
 from macro.explaining.rows import Row, groups
 from macro.watching.recording import Watched
 from reports.explanation import RESIDUAL, Cell
@@ -266,13 +266,6 @@ def test_a_residual_of_other_rounds_than_the_cells_has_no_interval() -> None:
 def test_a_level_is_told_over_plain_steps() -> None:
     made = Watched(levels={"P0": [1.0, 3.0], "P3": [4.0], "P0'": [2.0]})
     assert levels([made]) == {"P3": 2.0, "P0'": 1.0}
-
-
-def test_a_swap_and_its_interaction_are_the_gap() -> None:
-    gap = found(A, B)
-    own, interaction = swapped(gap, "OS memory")
-    assert own == cell(gap, "in no span", "OS memory").gap
-    assert own + interaction == pytest.approx(gap.step["a"] - gap.step["b"], abs=1e-15)
 
 
 def test_the_system_s_own_account_is_of_a_thread_as_cells_are() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from macro.explaining.kinds import OPERATIONS, TABLES, known, of_operation
 from macro.explaining.operation_call import Amount, Call
 from macro.explaining.operation_work import alone, amount, precision
-from macro.explaining.operations import NAMES, TABLE, kind, known
 
 BIG, ALL = (64, 100), 25600  # a tensor, and its bytes
 IMAGE, FILTERS, RESULT = (4, 6, 9, 11), (8, 3, 3, 5), (4, 8, 5, 5)  # two groups
@@ -48,7 +48,7 @@ def test_a_product_is_computed_in_the_type_of_its_factors(of: Call, dtype: str) 
 
 
 def test_no_name_has_two_kinds() -> None:
-    assert len(TABLE) == sum(len(names.split()) for names in NAMES.values()) > 400
+    assert len(OPERATIONS) == sum(len(names.split()) for names in TABLES["operations"].values()) > 400
 
 
 @pytest.mark.parametrize(
@@ -94,30 +94,25 @@ def test_no_name_has_two_kinds() -> None:
     ],
 )
 def test_a_leaf_has_a_kind(name: str, of: str) -> None:
-    assert (kind(name), known(name)) == (of, True)
+    assert (of_operation(name), known(name)) == (of, True)
 
 
 @pytest.mark.parametrize(
     "name", ["linear", "conv2d", "_convolution", "dropout", "to", "_to_copy", "zeros", "fft_rfft", "slice_backward"]
 )
 def test_a_composite_is_known_and_has_no_kind(name: str) -> None:
-    assert (kind(f"aten::{name}"), known(f"aten::{name}")) == (None, True)
+    assert (of_operation(f"aten::{name}"), known(f"aten::{name}")) == (None, True)
     assert amount(call(name, BIG, BIG)) is None
 
 
 @pytest.mark.parametrize("name", ["aten::no_such_thing", "mine::mm", "aten::no_such_thing_backward", "linear"])
 def test_another_name_is_unknown(name: str) -> None:
-    assert (kind(name), known(name), amount(call(name, BIG))) == (None, False, None)
+    assert (of_operation(name), known(name), amount(call(name, BIG))) == (None, False, None)
 
 
 def test_a_node_of_autograd_is_no_operation_of_its_own() -> None:
     for name in ("AddmmBackward0", "autograd::engine::evaluate_function: AddmmBackward0"):
-        assert (kind(name), known(name)) == (None, True)
-
-
-def test_a_convolution_that_calls_nothing_works_itself() -> None:
-    assert kind("aten::_convolution", bare=True) == "convolution"
-    assert kind("aten::conv2d", bare=True) is None
+        assert (of_operation(name), known(name)) == (None, True)
 
 
 PRODUCTS: list[tuple[Call, float, float]] = [

@@ -99,7 +99,7 @@ def test_a_fused_optimizer_is_no_advice_for_a_framework_without_one() -> None:
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: one.name)
 def test_each_command_is_one_of_the_suite(remedy: Remedy) -> None:
     step = "fcn-r pytorch --batch 64"
-    words = shlex.split(remedy.command.format(net="fcn-r", framework="pytorch", step=step))
+    words = shlex.split(remedy.measure.format(net="fcn-r", framework="pytorch", step=step))
     _, _, module, *rest = words[words.index("python") :]
     if rest[0] == "whatif":  # whether it applies depends on the processor
         assert all(changes.find(word) for word in whatif.parser().parse_intermixed_args(rest[1:]).changes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from macro import changes
-from macro.changes import products, threads
+from macro.changes import products, settings
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
 from macro.predicting.judged import Foreseen, joined, together
@@ -87,25 +87,6 @@ def test_a_sure_prediction_counts_for_more_than_few_noisy_rounds() -> None:
     assert [one.words for one in advice.chosen(step(), [unknown, sure])] == ["openblas-shim"]
 
 
-def test_an_allocator_that_few_rounds_cannot_tell_from_the_best_one_is_timed_again_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(products, "absent", lambda word: None)
-    keep, update, tcmalloc = (
-        foreseen("heap-keep", -0.2, 0.05),
-        foreseen("fused-optimizer", -0.1),
-        foreseen("heap-tcmalloc", -0.15, 0.05),
-    )
-    best = advice.chosen(step(), [keep, update, tcmalloc])
-    assert [one.words for one in best] == ["heap-keep", "fused-optimizer"]
-    assert advice.swaps(step(), [keep, update, tcmalloc], best) == [tcmalloc, update]
-    first = [foreseen("update-in-wgrad", -0.5), update, keep]  # of the first two there is a combination already
-    assert advice.swaps(step(), [*first, tcmalloc], first) == [*first[:2], tcmalloc]
-    worse = foreseen("heap-tcmalloc", -0.05, 0.01)
-    assert advice.swaps(step(), [keep, update, worse], [keep, update]) == []
-    assert advice.swaps(step(), [keep, update], [keep, update]) == []
-
-
 def test_what_the_winner_excludes_is_not_among_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "absent", lambda word: None)
     winner = foreseen("heap-keep+fused-optimizer", -0.3)
@@ -145,7 +126,7 @@ def test_only_what_applies_together_is_combined(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_change_has_one_value_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "cores", lambda: 4)
+    monkeypatch.setattr(settings, "cores", lambda: 4)
     one, two, keep = foreseen("threads=2"), foreseen("threads=4"), foreseen("heap-keep")
     assert advice.applies(step(), [two, keep]) and not advice.applies(step(), [two, keep, one])
 

@@ -102,7 +102,7 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
 
     given = list[tuple[str, Path | None, tuple[str, ...]]]()
 
-    def after(changed: Step, say: object, stack: ExitStack, looks: tuple[str, ...], arrays: Path | None = None) -> Seen:
+    def after(changed: Step, say: object, stack: ExitStack, looks: tuple[str, ...], arrays: Path | None) -> Seen:
         given.append((f"{changed.setting.heap} {changed.plan.batch}", arrays, looks))
         if changed.setting.heap == "keep":
             raise Ended("failed", "it died", 9)
@@ -199,10 +199,11 @@ def test_steps_are_looked_at_one_by_one_where_memory_is_short(monkeypatch: pytes
     """Of the largest of them."""
     every = [sorted(os.sched_getaffinity(0))]
     monkeypatch.setattr(ahead, "memory", lambda: 1 << 20)
-    assert foreseer()._places([]) == every
+    assert network_step.free_cores(step(), [], {}) == every
     monkeypatch.setattr(ahead, "memory", lambda: 1 << 40)
-    assert foreseer()._places([]) == places(step().setting.threads or cores())
-    assert foreseer()._places([changes.find(f"batch={1 << 32}")]) == every
+    assert network_step.free_cores(step(), [], {}) == places(step().setting.threads or cores())
+    large = changes.find(f"batch={1 << 32}").apply(step())
+    assert network_step.free_cores(step(), [large], {}) == every
 
 
 def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +252,8 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
     every = os.sched_getaffinity(0)
     if min(cores(), len(every)) < 2:
         pytest.skip("one core")
-    one = foreseer()
     free = SimpleQueue[list[int]]()
-    for place in one._places([]):
+    for place in network_step.free_cores(step(), [], {}):
         free.put(place)
     with forecast._apart(free, 1):
         mine = os.sched_getaffinity(0)
@@ -262,8 +262,8 @@ def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:
         assert os.sched_getaffinity(0) == every
     assert os.sched_getaffinity(0) == every and free.get() == sorted(mine)
     assert places(len(every)) == [sorted(every)]
-    one.step = replace(one.step, framework=frameworks.find("kernels-only"))  # it times kernels as it is built
-    assert one._places([]) == [sorted(every)]
+    chooses = replace(step(), framework=frameworks.find("kernels-only"))  # it times kernels as it is built
+    assert network_step.free_cores(chooses, [], {}) == [sorted(every)]
 
 
 def test_of_what_two_changes_change_each_leaves_its_ratio_of_what_the_other_leaves() -> None:
@@ -318,14 +318,15 @@ def test_as_many_run_at_once_as_memory_has_room_for(
     three = [foreseen(word) for word in ("heap-keep", "heap-jemalloc", "mkl-dispatch")]
     own = step()
     own = replace(own, plan=replace(own.plan, seconds=6.0))
-    assert script_step.make(own, three, cast(Any, None), lambda text: None, peak) == three
+    assert script_step.make(own, three, cast(Any, None), lambda text: None, Path(), {"peak": peak}, None) == three
     assert taken == [(count, pytest.approx(2.0 * count)) for count in groups]
 
 
 def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
     with pytest.raises(Unavailable, match=r"of 4\.3 GB each; memory has room for 2: give it smaller batches"):
-        script_step.check(step(), 4 * GIB)
+        script_step.free_cores(step(), [], {"peak": 4 * GIB})
+    assert len(script_step.free_cores(step(), [], {"peak": 2 * GIB})) == min(cores(), 4)
 
 
 def test_a_block_has_both_clocks() -> None:

@@ -1,0 +1,112 @@
+"""Convolutions in another layout, or by another library.
+
+PyTorch's images and filters as NHWC, torch.channels_last, spare oneDNN's convolutions their reorders. Without oneDNN
+PyTorch takes NNPACK for convolutions forward and its own im2col, TensorFlow Eigen, MXNet its own im2col.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from kernels.ops.conv.problem import Conv
+from macro.changes import _parts, products
+from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
+
+# Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
+SWITCHES = {
+    "tensorflow-graph": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "tensorflow-eager": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "keras-tensorflow": ("TF_ENABLE_ONEDNN_OPTS", "0"),
+    "mxnet": ("MXNET_MKLDNN_ENABLED", "0"),
+}
+FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's
+
+
+def _applies_layout(step: Step, value: str) -> str | None:
+    why = None if step.has("conv") else "the network has no images between its layers"
+    return step.refuses_knob("channels_last", True) or why
+
+
+def _took_layout(before: Before, after: Seen) -> Effect:
+    there = after.flag("layout") == "channels_last"
+    return Effect(there, f"filters lie as {'NHWC' if there else 'NCHW'}")
+
+
+def _brings_layout(asked: Asked) -> Forecast:
+    """Predict convolutions and poolings alone in both orders; normalizations are not measured."""
+    both = {"vary": "layout", "layout": "nchw,nhwc"}
+    before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
+    parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
+        (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
+    ]
+    # With bias but for dgrad: the bias' gradient is a sum over images, slower with channels last.
+    for variant, dgrad in (("torch-bias", False), ("torch", True)):
+        spent = {x: of for x, of in convolutions.items() if (isinstance(x, Conv) and x.direction == "dgrad") is dgrad}
+        parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
+    forecast = _parts.shared(asked, *parts)
+    forecast = _parts.with_rest(asked, "other convolutions", _parts.CONVOLUTIONS, convolutions, forecast)
+    rest = Forecast((_parts.unknown("normalizations", before.kinds("normalization")),))
+    return _parts.together(forecast, rest)
+
+
+def _applies_onednn(step: Step, value: str) -> str | None:
+    if step.row in SWITCHES:
+        name, off = SWITCHES[step.row]
+        return "it is made already" if step.setting.knobs.get("variables", {}).get(name) == off else None
+    why = None if step.has("conv") else "only convolutions are oneDNN's, and the network has none"
+    return step.refuses_knob("onednn", False) or why
+
+
+def _make_onednn(step: Step, value: str) -> Step:
+    if step.row in SWITCHES:
+        return step.with_variables(dict([SWITCHES[step.row]]))
+    return step.with_knob("onednn", False)
+
+
+def _took_onednn(before: Before, after: Seen) -> Effect:
+    """Check the flag that PyTorch and TensorFlow report; for MXNet, the functions that samples are in."""
+    if isinstance(after.flag("mkldnn"), bool):
+        there = after.flag("mkldnn") is False
+        return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
+    was, now = (x.identity.get("dnn") for x in (before, after))
+    if was and not now:
+        return Effect(True, f"{was} before; with it the framework says that it has none")
+    return products.gone(before, after, FUNCTIONS, "oneDNN's functions")
+
+
+def _brings_onednn(asked: Asked) -> Forecast:
+    if asked.unchanged.row in SWITCHES:
+        return Forecast(why=f"no kernel here is what {asked.unchanged.framework.name} takes instead")
+    return _parts.convolutions(asked, {"variant": "torch,torch-without-onednn"})
+
+
+CHANGES = (
+    Change(
+        "channels-last",
+        "images and filters lie as NHWC (torch.channels_last)",
+        _applies_layout,
+        lambda step, value: step.with_knob("channels_last", True),
+        _took_layout,
+        _brings_layout,
+        costs="the last bits of results",
+        saves=("layout reorder", "convolution"),
+        measures=("layout reorder", "convolution", "pooling"),
+        code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
+        memory=True,
+        looks=(FAULTS,),
+    ),
+    Change(
+        "onednn-off",
+        "convolutions (of TensorFlow and MXNet products too) without oneDNN",
+        _applies_onednn,
+        _make_onednn,
+        _took_onednn,
+        _brings_onednn,
+        saves=("convolution", "layout reorder"),
+        code="torch.backends.mkldnn.set_flags(False)",
+        costs="memory for columns; the last bits of results",
+        memory=True,
+    ),
+)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
 from micro.findings.select import Pair, interval, pairs
-from micro.findings.sums import accepted
 from micro.planning.contest import parse
-from reports import record, stats, units
+from reports import flat, record, stats, units
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ class Rounds:
     """Seconds of each accepted round of a contest's timed cases, by part and form."""
 
     def __init__(self, contest: record.Contest) -> None:
+        import numpy as np
+
         timed: list[tuple[Any, record.Result]] = [
             (parse(x.name), x) for x in contest.results if x.role == "measured" and x.seconds
         ]
@@ -109,8 +110,8 @@ class Rounds:
         self._times: dict[str, Array] = {}
         for case, result in timed:
             _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
-            if len(seconds := accepted(result)):
-                self._times[self._key(case)] = seconds / int(times or 1)
+            if seconds := [result.samples[i] for i in flat.accepted(result)]:
+                self._times[self._key(case)] = np.array(seconds) / int(times or 1)
 
     def _small(self, problem: Any) -> bool:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)

@@ -87,20 +87,8 @@ def _contest(first: Result, second: Result, margin: float, family: int, refusal:
         replace(result, name=f"{result.name}/run:{letter}", contest=name)
         for letter, result in (("a", first), ("b", second))
     )
-    comparison = Comparison(
-        name,
-        "run",
-        both[0].name,
-        both[1].name,
-        None,
-        None,
-        None,
-        stats.SHOWN,
-        "not comparable",
-        APART,
-        margin,
-        margin,
-        scope="of the runs themselves",
+    comparison = Comparison.unjudged(
+        name, "run", both[0].name, both[1].name, margin, margin, scope="of the runs themselves"
     )
     if first.seconds is None or second.seconds is None:
         without = next(result for result in (first, second) if result.seconds is None)
@@ -111,11 +99,7 @@ def _contest(first: Result, second: Result, margin: float, family: int, refusal:
         comparison = replace(comparison, ratio=ratio, reason=f"{APART}; {refusal.reason}")
     else:
         judgment = stats.between(_by_process(first), _by_process(second), margin, family)
-        judged = replace(comparison, verdict=judgment.verdict, reason=judgment.reason, scope="between runs")
-        comparison = replace(judged, interval=judgment.kind, p=judgment.p)
-        if judgment.shown:
-            shown = judgment.shown
-            comparison = replace(comparison, ratio=shown.center, low=shown.low, high=shown.high)
+        comparison = replace(comparison.judged(judgment), scope="between runs")
     return Contest(name, "is run b slower than run a?", "run", both, (comparison,))
 
 

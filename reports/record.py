@@ -5,8 +5,10 @@ Format history: 1 — the first. Fields may be added, never renamed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
+
+from reports import stats
 
 FORMAT = 1
 
@@ -24,6 +26,15 @@ class Seconds:
     low: float | None  # lower end; null: unbounded
     high: float | None  # upper end; null: unbounded
     confidence: float  # of the interval, 0.95
+
+    @classmethod
+    def of(cls, samples: Any) -> Seconds:
+        """Return the time of samples in the order taken."""
+        import numpy as np
+
+        median, *ends = stats.order_interval(np.asarray(samples))
+        low, high = (None if end != end else end for end in ends)  # NaN: unbounded
+        return cls(median, low, high, stats.SHOWN)
 
 
 @dataclass(frozen=True)
@@ -134,6 +145,21 @@ class Comparison:
     replicates: tuple[Replicate, ...] = ()  # what each of several runs said, where there were several
     interval: str | None = None  # what it is over, and how their mean is trimmed; null: none
     p: float | None = None  # smallest error at which the verdict would stand, its looks counted; null: as above
+
+    @classmethod
+    def unjudged(
+        cls, contest: str, differs: str, baseline: str, contender: str, margin: float, target: float, **more: Any
+    ) -> Comparison:
+        """Return a comparison without a ratio."""
+        known = contest, differs, baseline, contender
+        return cls(*known, None, None, None, stats.SHOWN, "not comparable", None, margin, target, **more)
+
+    def judged(self, judgment: stats.Judgment) -> Comparison:
+        """Return the comparison with the interval and the verdict of its rounds."""
+        shown = judgment.shown
+        ratio, low, high = (shown.center, shown.low, shown.high) if shown else (None, None, None)
+        verdict = {"verdict": judgment.verdict, "reason": judgment.reason, "interval": judgment.kind, "p": judgment.p}
+        return replace(self, ratio=ratio, low=low, high=high, notes=judgment.notes, **verdict)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

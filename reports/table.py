@@ -187,7 +187,9 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     plain = words if len(keys) > 1 else set(keys)  # a field is not named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
-        fields = _defaults(result) | dict(word.split(":", 1) for word in has)
+        fields = {axis: flat.word(value) for axis, value in result.problem.items()}  # those at their default, too
+        fields |= {"cold": "+".join(result.cold) or "warm", "device": result.device}
+        fields |= dict(word.split(":", 1) for word in has)
         values = ((key, fields.get(key, "–")) for key in keys)
         texts.append(flat.plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
     common = " ".join(flat.plain(word.removeprefix("variant:")) for word in shared)
@@ -197,12 +199,6 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
 def _text(words: Sequence[str]) -> str:
     """Return a case's name without its operation."""
     return flat.plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
-
-
-def _defaults(result: Result) -> dict[str, str]:
-    """Return the fields that the name of a case leaves out."""
-    problem = {axis: flat.word(value) for axis, value in result.problem.items()}
-    return problem | {"cold": "+".join(result.cold) or "warm", "device": result.device}
 
 
 def kernels(run: Run) -> tuple[str, ...]:

@@ -16,11 +16,6 @@ BELIEVED = "by the compiler's word"  # in a kernel's name, where its code could 
 LITTLE = 0.1  # share of the ideal gain of more threads, below which they count as useless
 
 
-def _called(isa: str) -> str:
-    """Return the title of an instruction set, or of a family of OpenBLAS kernels."""
-    return SETS.get(isa, isa)
-
-
 def _head(contest: record.Contest) -> str:
     """Format the subject: `product 256³, blocked`."""
     return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
@@ -35,13 +30,13 @@ def grid(run: Run) -> list[str]:
         widest, most = group[-1].contender.setting.isa, group[-1].contender.setting.threads
         words = []
         if (widest, base.threads) in gains:
-            words.append(f"{_called(widest)} alone {gains[widest, base.threads]}")
+            words.append(f"{SETS.get(widest, widest)} alone {gains[widest, base.threads]}")
         if (base.isa, most) in gains:
             words.append(f"{most} threads alone {gains[base.isa, most]}")
         if widest != base.isa and most != base.threads and (widest, most) in gains:
             words.append(f"both {gains[widest, most]}")
         if words:
-            where = f"{_called(base.isa)} on one thread"
+            where = f"{SETS.get(base.isa, base.isa)} on one thread"
             sentences.append(f"{_head(group[0].contest)}, times as fast as {where}: {', '.join(words)}.")
     return [*sentences, *verified(run)]
 

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from kernels import suite
@@ -33,15 +32,8 @@ class Arm:
 
     def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
         """Run the method `do` and return its answer. Raises what the method raises."""
-        methods: dict[str, Callable[..., dict[str, Any]]] = {
-            "plan": self.plan,
-            "prepare": self.prepare,
-            "open": self.open,
-            "settle": self.settle,
-            "look": self.look,
-            "close": self.close,
-        }
-        return methods[do](**given)
+        answer: dict[str, Any] = getattr(self, do)(**given)
+        return answer
 
     def plan(self, words: list[str]) -> dict[str, Any]:
         """Return the cases of a command, and the environment in which they would run."""

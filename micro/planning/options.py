@@ -197,7 +197,7 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
             text += f" ({', '.join(axis.metadata['choices'])})"
         axes.add_argument(option_of(axis.name), metavar="X", help=text)
     axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
-    about = "problems: JSON like micro/shapes/fc.json, a library's log (MKL, oneDNN, cuBLAS, cuDNN), benchdnn's words"
+    about = "problems: JSON like micro/shapes/fc.json, a library's log (MKL, oneDNN, cuBLAS), benchdnn's words"
     axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
     net = "every layer of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
     axes.add_argument("--net", metavar="NAME", help=net)

@@ -13,20 +13,8 @@ from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
 SIDES = ("pad", "pad_top", "pad_left", "pad_bottom", "pad_right")
-LAYER = (
-    "variant",
-    "c",
-    "h",
-    "w",
-    "k",
-    "r",
-    "s",
-    "stride",
-    "dilation",
-    "groups",
-    "direction",
-    *SIDES,
-)  # of a convolution
+# Fields of a convolution's layer.
+LAYER = ("variant", "c", "h", "w", "k", "r", "s", "stride", "dilation", "groups", "direction", *SIDES)
 FORMS = ("stride", "dilation", "groups")  # of a convolution, named where they are not 1
 UNCHANGED = "unchanged"
 

@@ -45,6 +45,18 @@ def test_the_fastest_is_measured_again_with_the_default_against_it() -> None:
     assert first.comparisons == ((0, 1),)
 
 
+def test_what_is_measured_again_keeps_setting_and_device() -> None:
+    searched = contested("find", LAYER, {"torch": 10, "direct": 8})
+    (compared,) = searched.comparisons
+    words = {"baseline": compared.baseline, "contender": compared.contender}
+    two = {name: text.replace("threads:1", "threads:2") for name, text in words.items()}
+    results = tuple(replace(x, name=x.name.replace("threads:1", "threads:2")) for x in searched.results)
+    threaded = run(replace(searched, results=results, comparisons=(replace(compared, **two),)))  # type: ignore[arg-type]
+    (contest,) = conv_find.refine(ASKED, threaded)
+    assert [case.setting for case in contest.cases] == [Setting(2), Setting(2)]
+    assert conv_find.refine(replace(ASKED, settings=(Setting(device="fake"),)), threaded) == []
+
+
 def again(problem: Conv, best: str, after: float, default: float, half: float = 0.01) -> object:
     return ranked("regret", layer(problem, best, 1e-3 * after), layer(problem, "torch", 1e-3 * default), half=half)
 

@@ -59,17 +59,10 @@ class Box:
         """Width in seconds."""
         return self.module.total
 
-    @property
-    def name(self) -> str:
-        """Last part of the module's path, all of it for an outermost module."""
-        module = self.module
-        name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
-        return f"{name} ×{module.count}" if module.count > 1 else name
-
     def label(self, scale: Scale) -> str:
         """Return the name and below it the time if they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
-        name = _style.fitted(self.name, room, POINTS)
+        name = _style.fitted(self.module.name, room, POINTS)
         return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
 
 
@@ -171,7 +164,7 @@ def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[st
         f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind that takes "
         "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
     ]
-    bare = sorted((box for box in placed if f"{box.name}\n" not in box.label(scale)), key=lambda box: -box.width)
+    bare = sorted((box for box in placed if f"{box.module.name}\n" not in box.label(scale)), key=lambda box: -box.width)
     if bare:
         listed = ", ".join(
             f"{_style.clipped(box.module.path, 48)} {units.seconds(box.width)}" for box in bare[:MENTIONED]

@@ -1,4 +1,4 @@
-"""Matrix products: does a transposed operand cost more, where, in which library, and is a copy better?"""
+"""Matrix products: the cost of a transposed operand, by size and library, and of a copy instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers from one memory into another: how long do gradients take, by which way, in how many pieces?"""
+"""Numbers from one memory into another: the time of gradients, by way and number of pieces."""
 
 from __future__ import annotations
 

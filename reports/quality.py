@@ -24,14 +24,13 @@ UNNAMED = ("dispatch", "unknown")  # first words of columns without a named kern
 
 @dataclass(frozen=True)
 class Measure:
-    """A share that should be small. `fair`, `weak`: above which it is no more than that; `words`: with the share in
-    it; `remedy`: what makes it smaller."""
+    """A share that should be small."""
 
     value: float
-    fair: float
+    fair: float  # above which it is no more than that
     weak: float
-    words: str
-    remedy: str
+    words: str  # with the share in them
+    remedy: str  # what makes it smaller
 
     @property
     def grade(self) -> int:

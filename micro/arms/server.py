@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from kernels import suite
@@ -32,8 +33,15 @@ class Arm:
 
     def answer(self, do: str, given: dict[str, Any]) -> dict[str, Any]:
         """Run the method `do` and return its answer. Raises what the method raises."""
-        answer: dict[str, Any] = getattr(self, do)(**given)
-        return answer
+        methods: dict[str, Callable[..., dict[str, Any]]] = {
+            "plan": self.plan,
+            "prepare": self.prepare,
+            "open": self.open,
+            "settle": self.settle,
+            "look": self.look,
+            "close": self.close,
+        }
+        return methods[do](**given)
 
     def plan(self, words: list[str]) -> dict[str, Any]:
         """Return the cases of a command, and the environment in which they would run."""

@@ -307,7 +307,7 @@ def _work_ratio(first: Case, second: Case) -> float:
 
 
 def _executed(case: Case) -> float:
-    """Executed FLOP, or bytes for a case without FLOP."""
+    """Return executed FLOP, or bytes for a case without FLOP."""
     work = find(case.problem.op, case.variant).executed(case.problem)
     return work.flops or work.bytes
 

@@ -180,6 +180,17 @@ class Contest:
     loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
     interrupted: bool = False  # has the rounds until an interrupt; a later line of the same name takes its place
 
+    @property
+    def measured(self) -> tuple[Result, ...]:
+        """Results of its cases, without canaries and ceilings."""
+        return tuple(result for result in self.results if result.role == "measured")
+
+    @property
+    def compared(self) -> list[tuple[Comparison, Result, Result]]:
+        """Each comparison with its contender and its baseline."""
+        by_name = {result.name: result for result in self.measured}
+        return [(x, by_name[x.contender], by_name[x.baseline]) for x in self.comparisons]
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -258,6 +269,10 @@ class Run:
     @property
     def results(self) -> tuple[Result, ...]:
         return tuple(result for contest in self.contests for result in contest.results)
+
+    @property
+    def measured(self) -> tuple[Result, ...]:
+        return tuple(result for contest in self.contests for result in contest.measured)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

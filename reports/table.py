@@ -58,12 +58,10 @@ def comparisons(run: Run) -> Table:
     keeps = iter(multiple_testing.kept(run.comparisons))
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # named in the last line
     for contest in run.contests:
-        by_name = {result.name: result for result in contest.results if result.role == "measured"}
-        for comparison in contest.comparisons:
-            pair = by_name[comparison.contender], by_name[comparison.baseline]
+        for comparison, contender, baseline in contest.compared:
             mark = "*" if next(keeps) else ""
-            rows.append(_ratio(comparison, *pair, home, (mark, remarks)))
-            mixed |= pair[0].precision != pair[1].precision
+            rows.append(_ratio(comparison, contender, baseline, home, (mark, remarks)))
+            mixed |= contender.precision != baseline.precision
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
     if all(row.next == "–" for row in rows):
         needless.add("next")

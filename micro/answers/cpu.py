@@ -43,7 +43,7 @@ def grid(run: Run) -> list[str]:
 
 def verified(run: Run) -> list[str]:
     """Count the cells that ran the requested instruction set; list reasons for the others."""
-    asked = [x for contest in run.contests for x in contest.results if x.isa and x.role == "measured"]
+    asked = [x for x in run.measured if x.isa]
     seen = [x for x in asked if x.isa_observed == x.isa]
     believed = [x for x in seen if x.kernel and BELIEVED in x.kernel]
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
@@ -115,8 +115,6 @@ def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
 def _of_ceiling(contest: record.Contest) -> str:
     """Format shares of ceilings: `; of read 256 MiB 97 %, of that of 2 threads 95 %`."""
     shares = [
-        f"{x.percent_of_ceiling:.0f} % of {x.ceiling}"
-        for x in contest.results
-        if x.role == "measured" and x.percent_of_ceiling is not None
+        f"{x.percent_of_ceiling:.0f} % of {x.ceiling}" for x in contest.measured if x.percent_of_ceiling is not None
     ]
     return f"; {', '.join(shares)}" if shares else ""

@@ -101,9 +101,7 @@ class Rounds:
     def __init__(self, contest: record.Contest) -> None:
         import numpy as np
 
-        timed: list[tuple[Any, record.Result]] = [
-            (parse(x.name), x) for x in contest.results if x.role == "measured" and x.seconds
-        ]
+        timed: list[tuple[Any, record.Result]] = [(parse(x.name), x) for x in contest.measured if x.seconds]
         self.layer = next((case.problem for case, _ in timed if case.problem.part == "step"), None)
         parts = [case.problem for case, _ in timed if self._small(case.problem)]
         self.tile = next(iter(parts), None)

@@ -30,7 +30,7 @@ class Pair:
 
 def finished(asked: selftest.Known, done: record.Contest) -> Pair:
     """Return the pair of a contest's record."""
-    contended = any(result.status == "contended" for result in done.results if result.role == "measured")
+    contended = any(result.status == "contended" for result in done.measured)
     (comparison,) = done.comparisons
     holds = None if comparison.low is None or comparison.high is None else comparison.low <= 1 <= comparison.high
     return Pair(asked.kind, asked.kernel, comparison.verdict, done.seconds["measuring"], holds, contended)
@@ -40,7 +40,7 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
     """Return why nothing quiet is judged on this machine now, whatever the verdicts are.
 
     Judged by the canaries and the time in which the worker, which never waits while it measures, did not run."""
-    results = [result for done in pilot for result in done.results if result.role == "measured"]
+    results = [result for done in pilot for result in done.measured]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
     clock, ran = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
@@ -65,7 +65,7 @@ def _logs(done: record.Contest) -> Any:
     """Return logarithms of the accepted rounds' ratios, second case over first; none without times."""
     import numpy as np
 
-    cases = [result for result in done.results if result.role == "measured" and result.samples]
+    cases = [result for result in done.measured if result.samples]
     return np.array(flat.log_ratios(*cases)) if len(cases) == 2 else np.empty(0)
 
 

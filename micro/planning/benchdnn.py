@@ -76,10 +76,10 @@ def _conv(given: Mapping[str, int], down: Line, across: Line, direction: str) ->
         raise NotTaken("two dilations")
     sides = {"top": down.before, "left": across.before, "bottom": down.after, "right": across.after}
     alike = len(set(sides.values())) == 1
-    pads: dict[str, Any] = {"pad": down.before} if alike else {f"pad_{side}": zeros for side, zeros in sides.items()}
+    how: dict[str, Any] = {"pad": down.before} if alike else {f"pad_{side}": zeros for side, zeros in sides.items()}
     sizes = (given.get("mb", 2), given["ic"], down.size, across.size, given["oc"], down.taps, across.taps)
-    how = {"stride": down.stride, "dilation": down.dilation, "groups": given.get("g", 1)}
-    return Conv(*sizes, direction=direction, **how, **pads)
+    how |= {"stride": down.stride, "dilation": down.dilation, "groups": given.get("g", 1)}
+    return Conv(*sizes, direction=direction, **how)
 
 
 def _line(given: Mapping[str, int], axis: str) -> Line | None:

@@ -20,7 +20,7 @@ from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command.line import main
 from micro.planning.contest import Case
-from micro.planning.options import request
+from micro.planning.options import removed, request
 from micro.planning.repeat import Repeat
 from reports import store
 from tests.conftest import Ran
@@ -105,6 +105,15 @@ def test_every_line_of_a_committed_run_file_is_understood(name: str) -> None:
 def test_a_line_that_is_not_understood_is_found(line: str) -> None:
     with pytest.raises((SystemExit, UsageError)):
         understood(line)
+
+
+# Options of the release before
+
+
+@pytest.mark.parametrize("line", [x for x in removed().values() if x.startswith("type python -m micro.")])
+def test_what_is_typed_for_a_removed_option_is_planned(line: str) -> None:
+    module, *words = shlex.split(line.partition(", or ")[0])[3:]
+    assert contests(module.removeprefix("micro."), *words)
 
 
 # Names of axes and of variants

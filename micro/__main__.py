@@ -1,5 +1,6 @@
-"""`python -m micro`: the benchmarks there are; `python -m micro all`: a useful default of each, and what it says;
-`python -m micro --mechanisms`: what each tests."""
+"""`python -m micro`: the benchmarks there are.
+
+`python -m micro all`: a useful default of each, and what it says; `python -m micro --mechanisms`: what each tests."""
 
 from __future__ import annotations
 

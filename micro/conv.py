@@ -9,13 +9,10 @@ from kernels.ops.conv.shape import PASSES, SIDES
 from micro.answers import conv_find, conv_ranked
 from micro.command.line import main
 from micro.contests import conv_find as search
-from micro.contests import conv_forms as forms
-from micro.contests import conv_norm_pool as norm_pool
 from micro.contests import convolution as build
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
 from micro.findings.select import Pair
-from micro.findings.sums import SumOf
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 
@@ -26,13 +23,6 @@ def _image(pair: Pair) -> tuple[str, ...] | None:
 
 
 FFT = Crossing("fft/", "FFT wins", "filters of edge", lambda pair: int(pair.contender.problem.r), _image)
-FIRST = SumOf("first/", "a first layer's step without the gradient of its input", r"^(?!.*direction:dgrad)", "")
-BIASED = SumOf(
-    "bias/",
-    "a convolution with a bias, forward and filter's gradient, and the normalization that takes it out again",
-    "variant:torch-bias/|^norm/",
-    "^conv/.*variant:torch/|^norm/",
-)
 BENCHMARK = Benchmark(
     Conv,
     "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Without a question: "
@@ -57,36 +47,12 @@ BENCHMARK = Benchmark(
         ),
         "passes": Question("what do the gradients cost? (about 40 s)", build.backward, seconds=40.0),
         "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, seconds=40.0),
-        "relayout": Question(
-            "what do conversions of the layout around a layer cost? (about 60 s)",
-            forms.relayout,
-            seconds=60.0,
-            all="every layer whose channels fill blocks of 16",
-        ),
-        "first": Question(
-            "what does a first layer's step save without dgrad? (about 40 s)",
-            forms.first,
-            FIRST,
-            40.0,
-            all="ResNet-50's too",
-        ),
-        "bias_before_norm": Question(
-            "what does a bias before a normalization cost? (about 30 s)", forms.bias_before_norm, BIASED
-        ),
-        "pad_op": Question(
-            "padding: an operation, or an argument; more on one side; none? (about 60 s)", forms.pad_op, seconds=60.0
-        ),
-        "heap_cost": Question(
-            "what does memory cost that each call gives back? (about 60 s)", forms.heap_cost, seconds=60.0
-        ),
         "one_by_one": Question(
             "is a 1×1 layer a product, and on which layer has a block its stride? (about 60 s)",
-            forms.one_by_one,
+            build.one_by_one,
             seconds=60.0,
             all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
         ),
-        "grouped": Question("what do groups save? (about 30 s)", build.grouped),
-        "widths": Question("what does a channel more or less cost? (about 30 s)", build.widths),
         "find": Question(
             "what does the default cost, and a search for the fastest? (about 60 s)",
             search.build,
@@ -102,21 +68,6 @@ BENCHMARK = Benchmark(
             seconds=60.0,
             full="every engine by its number, and in TF32",
             all="every layer",
-        ),
-        "pareto": Question(
-            "how much time for how many bytes beside the operands? (about 60 s)",
-            search.pareto,
-            seconds=60.0,
-            refine=search.refine_pareto,
-            all="every layer",
-            kept=0.4,
-            several=("workspace",),
-        ),
-        "norm_and_pool": Question(
-            "what do a network's normalizations and poolings take, beside its convolutions? (about 90 s)",
-            norm_pool.contests,
-            seconds=90.0,
-            all="ResNet-50 too",
         ),
     },
     net=Question("what could a step gain in its convolutions?", build.network, conv_ranked.of_net, 120.0),
@@ -134,7 +85,6 @@ BENCHMARK = Benchmark(
     default="algorithms",
     sweeping=("c", "h", "w", "k", "r", "s", "stride", "pad", *SIDES, "dilation", "groups", "layout"),
     limiting=("n",),
-    others=(*forms.BESIDE, *norm_pool.BESIDE),
 )
 
 

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms of real images, of which a convolution by FFT is made: whose are faster?"""
+"""Discrete Fourier transforms of real images, of which a convolution by FFT is made, by library."""
 
 from __future__ import annotations
 

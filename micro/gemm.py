@@ -1,4 +1,4 @@
-"""Matrix products: does a transposed operand cost more, where, in which library, and is a copy better?"""
+"""Matrix products: the cost of a transposed operand, by size and library, and of a copy instead."""
 
 from __future__ import annotations
 
@@ -127,19 +127,14 @@ def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
     return contests
 
 
-def _transposing_first(asked: Request, library: str) -> str:
-    """Return the strategy that transposes, then multiplies by this library. On a GPU that is the leading library's."""
-    _, first, *_ = asked.rows("strategy")
-    return first if asked.device.undivided else f"{first}:{library}"
-
-
 def crossover_at(asked: Request, m: int, library: str) -> Contest:
     """Return the contest of reading B transposed against transposing it first, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
     question = f"does transposing first win with {library} at M = {m}?"
     name = f"crossover/{problem.name}/variant:{library}"
-    return asked.between(name, question, problem, (library, _transposing_first(asked, library)))
+    _, first, *_ = asked.rows("strategy")  # on a GPU the leading library's
+    return asked.between(name, question, problem, (library, first if asked.device.undivided else f"{first}:{library}"))
 
 
 def crossover(asked: Request) -> list[Contest]:

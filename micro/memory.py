@@ -33,15 +33,10 @@ def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
         return None, str(error)
 
 
-def _real(run: Run) -> bool:
-    """Return whether a run measured first touches on this machine's processor."""
-    touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
-    return any(result.device == "cpu" and result.seconds for result in touches)
-
-
 def faults_answer(run: Run) -> list[str]:
     """Return the sentences on faults; save the costs in the state folder for later commands."""
-    if not _real(run):
+    touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
+    if not any(result.device == "cpu" and result.seconds for result in touches):  # on this machine's processor
         return answers.faults_answer(run)
     if (costs := answers.faults(run)) is not None:
         faults.save(costs)

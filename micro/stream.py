@@ -1,4 +1,4 @@
-"""Contiguous traffic: how fast are reads, copies and triads at each size, and who copies fastest?"""
+"""Contiguous traffic: rates of reads, copies and triads at each size, by implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers from one memory into another: how long do gradients take, by which way, in how many pieces?"""
+"""Numbers from one memory into another: the time of gradients, by way and number of pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 
 from kernels.ops.chain.problem import Chain
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.pages.problem import SMALL_PAGE, Pages
 from kernels.ops.transfer.problem import Transfer
 from micro.answers import transfer_curve
 from micro.command.line import main
@@ -30,22 +29,15 @@ QUESTIONS = {
     "gradients": Question("how long do gradients of eight networks take?", contests.gradients),
     "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers),
     "processes": Question("what does the way into another process cost?", contests.processes),
-    "duplex": Question("do transfers there and back pay at once, instead of one after the other?", contests.duplex),
     "feed": Question("what do a batch, a carried state and a wait cost each step?", contests.feed, seconds=40.0),
     "chain": Question("what does a share of a chain of kernels cost that only another memory has?", contests.chain),
     "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside),
     "pageable": Question(
         "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable
     ),
-    "first_touch": Question("what do new memory and huge pages change?", contests.first_touch),
 }
 # A case of another operation is repeated by a line of this command with that operation's axes.
 OTHERS = (
-    Benchmark(
-        Pages,
-        "Copies into touched and into new memory.",
-        sweep={"what": ("copy",), "memory": ("touched", "fresh"), "size": (contests.MEMORY,), "page": (SMALL_PAGE,)},
-    ),
     Benchmark(
         Chain,
         "A chain of kernels, some in another process.",

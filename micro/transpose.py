@@ -1,4 +1,4 @@
-"""Out-of-place transpositions: which kernel is fastest at each size?"""
+"""Out-of-place transpositions: the time of each kernel at each size."""
 
 from __future__ import annotations
 

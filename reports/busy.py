@@ -12,7 +12,7 @@ TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above whic
 
 def sentence(run: Run) -> str | None:
     """Return the remark on other work on the machine, and its effect on figures by each clock."""
-    timed = [(x.lost, x) for x in run.results if x.role == "measured" and x.lost is not None]
+    timed = [(x.lost, x) for x in run.measured if x.lost is not None]
     timed = [(lost, x) for lost, x in timed if x.clock in ("cpu", "wall")]
     share = statistics.median([lost for lost, _ in timed]) if timed else 0.0
     if share <= BUSY:

@@ -55,22 +55,18 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     answer.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
     inside, foreseen = next_run.expected(first.comparisons, second.comparisons)
     answer += [f"Ratios of b inside a's range for the next run: {inside} of {foreseen}."] if foreseen else []
-    missing = len(_measured(first)) + len(_measured(second)) - 2 * len(pairs)
+    missing = len(first.measured) + len(second.measured) - 2 * len(pairs)
     answer += [f"{missing} cases are in one of them only."] if missing else []
     answer += again.sentences(first, second, refusals, PROCESSES)
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
     return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged=damaged)
 
 
-def _measured(run: Run) -> list[Result]:
-    return [result for result in run.results if result.role == "measured"]
-
-
 def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
     """Yield the same case of the same contest, else the same case if each run has it once."""
-    rest = {(result.contest, result.name): result for result in _measured(second)}
+    rest = {(result.contest, result.name): result for result in second.measured}
     alone = []
-    for result in _measured(first):
+    for result in first.measured:
         if other := rest.pop((result.contest, result.name), None):
             yield result, other
         else:
@@ -87,20 +83,8 @@ def _contest(first: Result, second: Result, margin: float, family: int, refusal:
         replace(result, name=f"{result.name}/run:{letter}", contest=name)
         for letter, result in (("a", first), ("b", second))
     )
-    comparison = Comparison(
-        name,
-        "run",
-        both[0].name,
-        both[1].name,
-        None,
-        None,
-        None,
-        stats.SHOWN,
-        "not comparable",
-        APART,
-        margin,
-        margin,
-        scope="of the runs themselves",
+    comparison = Comparison.unjudged(
+        name, "run", both[0].name, both[1].name, margin, margin, scope="of the runs themselves"
     )
     if first.seconds is None or second.seconds is None:
         without = next(result for result in (first, second) if result.seconds is None)
@@ -111,11 +95,7 @@ def _contest(first: Result, second: Result, margin: float, family: int, refusal:
         comparison = replace(comparison, ratio=ratio, reason=f"{APART}; {refusal.reason}")
     else:
         judgment = stats.between(_by_process(first), _by_process(second), margin, family)
-        judged = replace(comparison, verdict=judgment.verdict, reason=judgment.reason, scope="between runs")
-        comparison = replace(judged, interval=judgment.kind, p=judgment.p)
-        if judgment.shown:
-            shown = judgment.shown
-            comparison = replace(comparison, ratio=shown.center, low=shown.low, high=shown.high)
+        comparison = replace(comparison.judged(judgment), scope="between runs")
     return Contest(name, "is run b slower than run a?", "run", both, (comparison,))
 
 

@@ -205,6 +205,12 @@ class Module:
     column: str  # the kind that takes most of it
 
     @property
+    def name(self) -> str:
+        """Last part of the path, all of it for an outermost module."""
+        name = self.path if self.path.startswith("(") or self.depth == 0 else self.path.rpartition(".")[2]
+        return f"{name} ×{self.count}" if self.count > 1 else name
+
+    @property
     def total(self) -> float:
         """Seconds of a step."""
         return sum(self.phases.values())

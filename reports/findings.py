@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from reports import attribution, prediction, step, table, units
-from reports.record import Comparison, Result, Run
+from reports.record import Run
 
 ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
 TABLE = "table"
@@ -26,12 +26,8 @@ def notes(run: Run) -> list[str]:
 
 def sentence(run: Run) -> str | None:
     """Return the counts of verdicts and the largest certain difference; None without comparisons."""
-    compared = [
-        (c, _cases(contest.results, c))
-        for contest in run.contests
-        for c in contest.comparisons
-        if c.ratio and c.verdict in WORDS
-    ]
+    every = [x for contest in run.contests for x in contest.compared]
+    compared = [(c, pair) for c, *pair in every if c.ratio and c.verdict in WORDS]
     if not compared:
         return None
     verdicts = [c.verdict for c, _ in compared]
@@ -45,11 +41,6 @@ def sentence(run: Run) -> str | None:
     ratio = units.ratio(most.ratio, most.low, most.high)
     largest = f"{first} takes {ratio} times what {second} takes, {at}"
     return f"{summary}; the largest difference: {largest}." if summary else f"Here {largest}."
-
-
-def _cases(results: tuple[Result, ...], comparison: Comparison) -> tuple[Result, Result]:
-    by_name = {result.name: result for result in results if result.role == "measured"}
-    return by_name[comparison.contender], by_name[comparison.baseline]
 
 
 def unfinished(run: Run) -> Iterator[str]:

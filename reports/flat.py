@@ -17,40 +17,11 @@ from typing import Any
 from reports.record import Comparison, Contest, Environment, Result, Run
 
 COLUMNS = (
-    "contest",
-    "role",
-    "name",
-    "op",
-    "variant",
-    "device",
-    "threads",
-    "status",
-    "reason",
-    "median_seconds",
-    "low_seconds",
-    "high_seconds",
-    "flops_per_second",
-    "bytes_per_second",
-    "percent_of_ceiling",
-    "ceiling",
-    "peak_flops_per_second",
-    "peak_bytes_per_second",
-    "error",
-    "error_bound",
-    "kernel",
-    "isa_observed",
-    "blas",
-    "clock",
-    "launches",
-    "uses",
-    "repeat",
-    "against",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "next_low",
-    "next_high",
-    "verdict",
+    *("contest", "role", "name", "op", "variant", "device", "threads", "status", "reason"),
+    *("median_seconds", "low_seconds", "high_seconds", "flops_per_second", "bytes_per_second"),
+    *("percent_of_ceiling", "ceiling", "peak_flops_per_second", "peak_bytes_per_second", "error", "error_bound"),
+    *("kernel", "isa_observed", "blas", "clock", "launches", "uses", "repeat"),
+    *("against", "ratio", "ratio_low", "ratio_high", "next_low", "next_high", "verdict"),
 )
 SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, where both sides have the same
 
@@ -70,7 +41,7 @@ def results(run: Run) -> list[dict[str, Any]]:
 
     Its ratio is that of the first comparison in which it is the contender. Ceilings are no rows, but columns of the
     cases beside them."""
-    axes = list(dict.fromkeys(axis for result in run.results if result.role == "measured" for axis in result.problem))
+    axes = list(dict.fromkeys(axis for result in run.measured for axis in result.problem))
     rows = []
     for contest, result, compared in _with_comparisons(run):
         times = result.seconds
@@ -95,7 +66,7 @@ def results(run: Run) -> list[dict[str, Any]]:
 def _with_comparisons(run: Run) -> Iterator[tuple[Contest, Result, Comparison | None]]:
     for contest in run.contests:
         first = {comparison.contender: comparison for comparison in reversed(contest.comparisons)}
-        yield from ((contest, x, first.get(x.name)) for x in contest.results if x.role == "measured")
+        yield from ((contest, x, first.get(x.name)) for x in contest.measured)
 
 
 def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
@@ -118,13 +89,10 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
     """Return a row for each comparison, with the axes of its two cases: `None` where these differ."""
     names = [field.name for field in fields(Comparison)]
     taken = {*names, *SHARED, "baseline_seconds", "contender_seconds"}
-    measured = [result for result in run.results if result.role == "measured"]
-    axes = list(dict.fromkeys(axis for result in measured for axis in result.problem))
+    axes = list(dict.fromkeys(axis for result in run.measured for axis in result.problem))
     rows = []
     for contest in run.contests:
-        by_name = {result.name: result for result in contest.results if result.role == "measured"}
-        for comparison in contest.comparisons:
-            first, second = by_name[comparison.baseline], by_name[comparison.contender]
+        for comparison, second, first in contest.compared:
             row = {name: getattr(comparison, name) for name in names}
             row["notes"] = "; ".join(comparison.notes)
             row["path"] = ", ".join(comparison.path)
@@ -144,14 +112,13 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
     taken: set[str] = set()
     by_contest = []
     for contest in run.contests:
-        measured = [result for result in contest.results if result.role == "measured"]
         again = 1
-        names = [_name(contest, result) for result in measured]
+        names = [_name(contest, result) for result in contest.measured]
         while not taken.isdisjoint(names):  # the same question twice, as in the self-test
             again += 1
-            names = [_name(contest, result, again) for result in measured]
+            names = [_name(contest, result, again) for result in contest.measured]
         taken.update(names)
-        by_contest.append(list(zip(names, measured, strict=True)))
+        by_contest.append(list(zip(names, contest.measured, strict=True)))
     return by_contest
 
 

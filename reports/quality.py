@@ -24,14 +24,13 @@ UNNAMED = ("dispatch", "unknown")  # first words of columns without a named kern
 
 @dataclass(frozen=True)
 class Measure:
-    """A share that should be small. `fair`, `weak`: above which it is no more than that; `words`: with the share in
-    it; `remedy`: what makes it smaller."""
+    """A share that should be small."""
 
     value: float
-    fair: float
+    fair: float  # above which it is no more than that
     weak: float
-    words: str
-    remedy: str
+    words: str  # with the share in them
+    remedy: str  # what makes it smaller
 
     @property
     def grade(self) -> int:
@@ -136,15 +135,12 @@ def _witnesses(explained: Explanation) -> str:
     verdicts = [row.verdict for row in explained.agreement]
     counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
     apart = [x for x in explained.agreement if x.verdict == "disagree"]
-    return f"rows timed in the trace and by making their calls again (replay): {', '.join(counts) or 'none'}" + "".join(
-        f"; {explained.name(x.side)} {x.row}: trace {units.seconds(x.trace)}, replay {_replay(x.replay)}" for x in apart
-    )
+    times = [f"trace {units.seconds(x.trace)}, replay {units.seconds(x.replay)}" for x in apart]
+    rows = [f"; {explained.name(x.side)} {x.row}: {both}" for x, both in zip(apart, times, strict=True)]
+    head = "rows timed in the trace and by making their calls again (replay)"
+    return f"{head}: {', '.join(counts) or 'none'}{''.join(rows)}"
 
 
 def _compared(explained: Explanation, side: str) -> float:
     """Return seconds of a watched step for which there is a replay."""
     return sum(x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness")
-
-
-def _replay(seconds: float | None) -> str:
-    return "–" if seconds is None else units.seconds(seconds)

@@ -5,8 +5,10 @@ Format history: 1 — the first. Fields may be added, never renamed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
+
+from reports import stats
 
 FORMAT = 1
 
@@ -24,6 +26,15 @@ class Seconds:
     low: float | None  # lower end; null: unbounded
     high: float | None  # upper end; null: unbounded
     confidence: float  # of the interval, 0.95
+
+    @classmethod
+    def of(cls, samples: Any) -> Seconds:
+        """Return the time of samples in the order taken."""
+        import numpy as np
+
+        median, *ends = stats.order_interval(np.asarray(samples))
+        low, high = (None if end != end else end for end in ends)  # NaN: unbounded
+        return cls(median, low, high, stats.SHOWN)
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,21 @@ class Comparison:
     interval: str | None = None  # what it is over, and how their mean is trimmed; null: none
     p: float | None = None  # smallest error at which the verdict would stand, its looks counted; null: as above
 
+    @classmethod
+    def unjudged(
+        cls, contest: str, differs: str, baseline: str, contender: str, margin: float, target: float, **more: Any
+    ) -> Comparison:
+        """Return a comparison without a ratio."""
+        known = contest, differs, baseline, contender
+        return cls(*known, None, None, None, stats.SHOWN, "not comparable", None, margin, target, **more)
+
+    def judged(self, judgment: stats.Judgment) -> Comparison:
+        """Return the comparison with the interval and the verdict of its rounds."""
+        shown = judgment.shown
+        ratio, low, high = (shown.center, shown.low, shown.high) if shown else (None, None, None)
+        verdict = {"verdict": judgment.verdict, "reason": judgment.reason, "interval": judgment.kind, "p": judgment.p}
+        return replace(self, ratio=ratio, low=low, high=high, notes=judgment.notes, **verdict)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -153,6 +179,17 @@ class Contest:
     kind: str = "contest"  # contest
     loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
     interrupted: bool = False  # has the rounds until an interrupt; a later line of the same name takes its place
+
+    @property
+    def measured(self) -> tuple[Result, ...]:
+        """Results of its cases, without canaries and ceilings."""
+        return tuple(result for result in self.results if result.role == "measured")
+
+    @property
+    def compared(self) -> list[tuple[Comparison, Result, Result]]:
+        """Each comparison with its contender and its baseline."""
+        by_name = {result.name: result for result in self.measured}
+        return [(x, by_name[x.contender], by_name[x.baseline]) for x in self.comparisons]
 
 
 @dataclass(frozen=True)
@@ -232,6 +269,10 @@ class Run:
     @property
     def results(self) -> tuple[Result, ...]:
         return tuple(result for contest in self.contests for result in contest.results)
+
+    @property
+    def measured(self) -> tuple[Result, ...]:
+        return tuple(result for contest in self.contests for result in contest.measured)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

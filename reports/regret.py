@@ -12,7 +12,7 @@ SEARCH, CHANGING, REGRET = "find", "changing", "regret"  # the first words of th
 
 def timed(contest: Contest) -> list[tuple[float, Result]]:
     """Return the seconds of each case that has a time, the fastest first."""
-    cases = [(x.seconds.median, x) for x in contest.results if x.role == "measured" and x.seconds]
+    cases = [(x.seconds.median, x) for x in contest.measured if x.seconds]
     return sorted(cases, key=lambda pair: pair[0])
 
 

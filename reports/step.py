@@ -7,7 +7,7 @@ from typing import Any
 
 from reports import busy, units
 from reports.attribution import Unit, aligned
-from reports.explanation import OPERATING, Breakdown, Fastest, Module, Share, in_type
+from reports.explanation import OPERATING, Breakdown, Fastest, Share, in_type
 from reports.quality import NOWHERE, UNNAMED, Measure, graded
 from reports.record import Note, Run
 from reports.store import Unreadable
@@ -125,24 +125,20 @@ def _modules(breakdown: Breakdown) -> list[str]:
     """Return the tree, to the depth where a line is worth a hundredth of the step."""
     unit, step = unit_of(breakdown), breakdown.step["a"]
     shown = [x for x in breakdown.modules if x.total >= SHOWN * step]
-    names = [f"{'  ' * x.depth}{_named(x)}" for x in shown]
     rows = []
-    for name, module in zip(names, shown, strict=True):
+    for module in shown:
+        name = module.name if len(module.name) <= WORDS else f"{module.name[: WORDS - 1]}…"
+        name = "  " * module.depth + name
         forward, backward = module.phases.get("forward", 0.0), sum(module.phases.get(x, 0.0) for x in BACKWARD)
         rest = module.total - forward - backward
         parts = [unit.number(x) if x >= SHOWN * step / 10 else "" for x in (forward, backward, rest)]
-        rows.append([name, *parts, unit.number(module.total), f"{module.total / step:.0%}", module.column])
+        rows.append(
+            ["  " * module.depth + name, *parts, unit.number(module.total), f"{module.total / step:.0%}", module.column]
+        )
     hidden = sum(x.total for x in breakdown.modules if x.depth == 0 and x.total < SHOWN * step)
     if hidden:
         rows.append(["smaller ones", "", "", "", unit.number(hidden), f"{hidden / step:.0%}", ""])
     return aligned([f"module, {unit.name}", "forward", "backward", "rest", "all", "share", "mostly"], rows, left=1)
-
-
-def _named(module: Module) -> str:
-    """Return the last part of a module's path, all of it for an outermost module."""
-    name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
-    name = f"{name} ×{module.count}" if module.count > 1 else name
-    return name if len(name) <= WORDS else f"{name[: WORDS - 1]}…"
 
 
 def _repeats(breakdown: Breakdown) -> list[str]:

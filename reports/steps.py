@@ -20,7 +20,7 @@ FOOTNOTE = (
 
 def steps(run: Run) -> Table | None:
     """Return a row for each timed framework and setting; facts that all share are in the title."""
-    timed = [x for x in run.results if x.op == "step" and x.role == "measured" and x.seconds]
+    timed = [x for x in run.measured if x.op == "step" and x.seconds]
     if not timed:
         return None
     all_facts = [_facts(x) for x in timed]

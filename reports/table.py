@@ -58,12 +58,10 @@ def comparisons(run: Run) -> Table:
     keeps = iter(multiple_testing.kept(run.comparisons))
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # named in the last line
     for contest in run.contests:
-        by_name = {result.name: result for result in contest.results if result.role == "measured"}
-        for comparison in contest.comparisons:
-            pair = by_name[comparison.contender], by_name[comparison.baseline]
+        for comparison, contender, baseline in contest.compared:
             mark = "*" if next(keeps) else ""
-            rows.append(_ratio(comparison, *pair, home, (mark, remarks)))
-            mixed |= pair[0].precision != pair[1].precision
+            rows.append(_ratio(comparison, contender, baseline, home, (mark, remarks)))
+            mixed |= contender.precision != baseline.precision
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
     if all(row.next == "–" for row in rows):
         needless.add("next")
@@ -187,7 +185,9 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     plain = words if len(keys) > 1 else set(keys)  # a field is not named when it is the only one
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
-        fields = _defaults(result) | dict(word.split(":", 1) for word in has)
+        fields = {axis: flat.word(value) for axis, value in result.problem.items()}  # those at their default, too
+        fields |= {"cold": "+".join(result.cold) or "warm", "device": result.device}
+        fields |= dict(word.split(":", 1) for word in has)
         values = ((key, fields.get(key, "–")) for key in keys)
         texts.append(flat.plain(" ".join(value if key in plain else f"{key}:{value}" for key, value in values)))
     common = " ".join(flat.plain(word.removeprefix("variant:")) for word in shared)
@@ -197,12 +197,6 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
 def _text(words: Sequence[str]) -> str:
     """Return a case's name without its operation."""
     return flat.plain(" ".join(word.removeprefix("variant:") for word in words if word != "threads:1"))
-
-
-def _defaults(result: Result) -> dict[str, str]:
-    """Return the fields that the name of a case leaves out."""
-    problem = {axis: flat.word(value) for axis, value in result.problem.items()}
-    return problem | {"cold": "+".join(result.cold) or "warm", "device": result.device}
 
 
 def kernels(run: Run) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from micro.findings.select import interval
 from micro.planning.contest import parse
 from reports import units
-from reports.record import Comparison, Contest, Result, Run
+from reports.record import Comparison, Contest, Run
 from reports.regret import CHANGING, REGRET, SEARCH, common, fastest, timed
 
 CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
@@ -96,14 +96,10 @@ def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
         for _, x in timed(contest):
             key = contest.contest, x.variant
             setups[key] = x.setup_seconds or 0.0
-            by_kind.setdefault((x.variant, _direction(x)), []).append(key)
+            by_kind.setdefault((x.variant, str(x.problem.get("direction"))), []).append(key)
     for first, *later in by_kind.values():
         setups[first] = min([setups[first], *(setups[key] for key in later[:1])])
     return setups
-
-
-def _direction(x: Result) -> str:
-    return str(x.problem.get("direction"))
 
 
 def _layer(search: Search) -> str:

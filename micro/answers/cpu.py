@@ -16,11 +16,6 @@ BELIEVED = "by the compiler's word"  # in a kernel's name, where its code could 
 LITTLE = 0.1  # share of the ideal gain of more threads, below which they count as useless
 
 
-def _called(isa: str) -> str:
-    """Return the title of an instruction set, or of a family of OpenBLAS kernels."""
-    return SETS.get(isa, isa)
-
-
 def _head(contest: record.Contest) -> str:
     """Format the subject: `product 256³, blocked`."""
     return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
@@ -35,20 +30,20 @@ def grid(run: Run) -> list[str]:
         widest, most = group[-1].contender.setting.isa, group[-1].contender.setting.threads
         words = []
         if (widest, base.threads) in gains:
-            words.append(f"{_called(widest)} alone {gains[widest, base.threads]}")
+            words.append(f"{SETS.get(widest, widest)} alone {gains[widest, base.threads]}")
         if (base.isa, most) in gains:
             words.append(f"{most} threads alone {gains[base.isa, most]}")
         if widest != base.isa and most != base.threads and (widest, most) in gains:
             words.append(f"both {gains[widest, most]}")
         if words:
-            where = f"{_called(base.isa)} on one thread"
+            where = f"{SETS.get(base.isa, base.isa)} on one thread"
             sentences.append(f"{_head(group[0].contest)}, times as fast as {where}: {', '.join(words)}.")
     return [*sentences, *verified(run)]
 
 
 def verified(run: Run) -> list[str]:
     """Count the cells that ran the requested instruction set; list reasons for the others."""
-    asked = [x for contest in run.contests for x in contest.results if x.isa and x.role == "measured"]
+    asked = [x for x in run.measured if x.isa]
     seen = [x for x in asked if x.isa_observed == x.isa]
     believed = [x for x in seen if x.kernel and BELIEVED in x.kernel]
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
@@ -120,8 +115,6 @@ def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
 def _of_ceiling(contest: record.Contest) -> str:
     """Format shares of ceilings: `; of read 256 MiB 97 %, of that of 2 threads 95 %`."""
     shares = [
-        f"{x.percent_of_ceiling:.0f} % of {x.ceiling}"
-        for x in contest.results
-        if x.role == "measured" and x.percent_of_ceiling is not None
+        f"{x.percent_of_ceiling:.0f} % of {x.ceiling}" for x in contest.measured if x.percent_of_ceiling is not None
     ]
     return f"; {', '.join(shares)}" if shares else ""

@@ -113,11 +113,7 @@ def _largest(candidates: list[Pair], run: Run) -> list[str]:
 
 def _elsewhere(run: Run, case: Case, took: str) -> str:
     """Report the fastest variant of the same problem."""
-    same = [
-        (x.seconds.median, x.variant)
-        for x in run.results
-        if x.role == "measured" and x.seconds and parse(x.name).problem == case.problem
-    ]
+    same = [(x.seconds.median, x.variant) for x in run.measured if x.seconds and parse(x.name).problem == case.problem]
     least, variant = min(same, default=(0.0, case.variant))
     if variant == case.variant:
         return ""

@@ -63,7 +63,7 @@ def answer(run: Run) -> list[str]:
 def _product(contest: Any) -> Product:
     _, net, phase, layers = contest.contest.split("/")[:4]
     _, again, device = contest.contest.rpartition("/device:")  # of a library that is on two
-    base, *other = (result for result in contest.results if result.role == "measured")
+    base, *other = contest.measured
     problems: list[Any] = [parse(result.name).problem for result in (base, *(other or [base]))]
     ratio: float | None = 1.0  # a square wgrad is one product in both layouts
     half: float | None = 0.0

@@ -103,7 +103,7 @@ def unprepared(run: Run) -> dict[str, str]:
     """Return contests whose ratios are of launches that were not made ready for one by one, each with the reason."""
     reasons = {}
     for contest in run.contests:
-        rows = [x for x in contest.results if x.role == "measured" and x.seconds]
+        rows = [x for x in contest.measured if x.seconds]
         contenders = {x.contender for x in contest.comparisons}
         match contest.contest.partition("/")[0]:
             case "cold" if any(x.launches != 1 for x in rows if x.name in contenders):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import ratios
 from micro.findings.select import Pair, interval, pairs
-from micro.findings.sums import accepted
 from micro.planning.contest import parse
-from reports import record, stats, units
+from reports import flat, record, stats, units
 from reports.record import Run
 
 if TYPE_CHECKING:
@@ -100,17 +99,17 @@ class Rounds:
     """Seconds of each accepted round of a contest's timed cases, by part and form."""
 
     def __init__(self, contest: record.Contest) -> None:
-        timed: list[tuple[Any, record.Result]] = [
-            (parse(x.name), x) for x in contest.results if x.role == "measured" and x.seconds
-        ]
+        import numpy as np
+
+        timed: list[tuple[Any, record.Result]] = [(parse(x.name), x) for x in contest.measured if x.seconds]
         self.layer = next((case.problem for case, _ in timed if case.problem.part == "step"), None)
         parts = [case.problem for case, _ in timed if self._small(case.problem)]
         self.tile = next(iter(parts), None)
         self._times: dict[str, Array] = {}
         for case, result in timed:
             _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
-            if len(seconds := accepted(result)):
-                self._times[self._key(case)] = seconds / int(times or 1)
+            if seconds := [result.samples[i] for i in flat.accepted(result)]:
+                self._times[self._key(case)] = np.array(seconds) / int(times or 1)
 
     def _small(self, problem: Any) -> bool:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)

@@ -81,32 +81,15 @@ def contests(
     for case in cases:
         name = f"ab/{case.name}"
         results = tuple(_result(case, i, name, canary, command) for i in (0, 1))
-        comparison = record.Comparison(
-            name,
-            "arm",
-            results[0].name,
-            results[1].name,
-            None,
-            None,
-            None,
-            stats.SHOWN,
-            "not comparable",
-            None,
-            limits.margin,
-            limits.margin,
-            scope=f"across {len(case.wall)} processes an arm",
-        )
+        known = name, "arm", results[0].name, results[1].name, limits.margin, limits.margin
+        comparison = record.Comparison.unjudged(*known, scope=f"across {len(case.wall)} processes an arm")
         if case.failed:
             letter, (_, reason) = next(iter(case.failed.items()))
             comparison = replace(comparison, reason=f"arm {letter}: {reason}")
         else:
             judgment = judged(case, limits, len(cases))
             few = "more processes (--processes) would decide it" if judgment.verdict == "unresolved" else None
-            filled = replace(comparison, interval=judgment.kind, p=judgment.p, notes=judgment.notes)
-            comparison = replace(filled, verdict=judgment.verdict, reason=judgment.reason or few)
-            if judgment.shown:
-                s = judgment.shown
-                comparison = replace(comparison, ratio=s.center, low=s.low, high=s.high)
+            comparison = replace(comparison.judged(judgment), reason=judgment.reason or few)
         spent = {"measuring": case.seconds, "setup": 0.0}
         yield record.Contest(name, "is arm b slower than arm a?", "arm", results, (comparison,), spent)
 
@@ -143,17 +126,17 @@ def _timed(blank: record.Result, case: Case, i: int, canary: dict[str, list[floa
 
     problem = parse(case.name).problem
     samples = [seconds for pair in case.times for seconds in pair[i]]
-    median, low, high = stats.order_interval(np.array(samples))
+    seconds = record.Seconds.of(samples)
     lost = float(np.mean(np.array(case.lost) > LOST))
     return replace(
         blank,
         status="contended" if lost > CONTENDED else "ok",
         clock=case.clock,
         launches=case.launches,
-        seconds=record.Seconds(median, low, high, stats.SHOWN),
+        seconds=seconds,
         samples=tuple(samples),
-        flops_per_second=problem.flops / median,
-        bytes_per_second=problem.bytes / median,
+        flops_per_second=problem.flops / seconds.median,
+        bytes_per_second=problem.bytes / seconds.median,
         rounds=tuple(r for pair in case.times for r in range(len(pair[i]))),
         processes=tuple(p for p, pair in enumerate(case.times) for _ in pair[i]),
         kernel=case.about[i]["kernel"],

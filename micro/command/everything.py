@@ -27,7 +27,7 @@ from reports.table import contrast
 if TYPE_CHECKING:
     from kernels.devices.base import Device
     from micro.planning.benchmark import Benchmark, Useful
-    from reports.record import Comparison, Contest, Run
+    from reports.record import Comparison, Result, Run
 
 HERE = Path(__file__).parents[1]
 ALL = range(sys.maxsize)  # every rank
@@ -154,15 +154,11 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
     """Return a part's sentences, else a line for each comparison; then its best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
-    lines = (_line(contest, x) for contest in mine.contests for x in contest.comparisons)
+    lines = (_line(*x) for contest in mine.contests for x in contest.compared)
     lacks = [note.data["sentences"] for note in run.notes if note.topic == LACKS and of_plan(note, part.plan)]
     sentences = [*(answered(part.plan, mine) or lines), *(lacks[-1] if lacks else ())]
     sentences = [*sentences, *_broken(mine, sentences)]
-    near = [
-        (result.percent_of_ceiling, result)
-        for result in mine.results
-        if result.role == "measured" and result.percent_of_ceiling is not None
-    ]
+    near = [(x.percent_of_ceiling, x) for x in mine.measured if x.percent_of_ceiling is not None]
     if near:
         percent, best = max(near, key=lambda x: x[0])
         sentences = [
@@ -184,9 +180,8 @@ def _broken(run: Run, sentences: Sequence[str]) -> list[str]:
     ]
 
 
-def _line(contest: Contest, comparison: Comparison) -> str:
-    by_name = {result.name: result for result in contest.results}
-    common, contender, baseline = contrast(by_name[comparison.contender], by_name[comparison.baseline])
+def _line(comparison: Comparison, *pair: Result) -> str:
+    common, contender, baseline = contrast(*pair)
     shown = units.ratio(comparison.ratio, comparison.low, comparison.high)
     conclusion = comparison.reason if comparison.ratio is None else comparison.verdict
     return f"{common}: {contender} / {baseline} {shown}, {conclusion}"

@@ -9,23 +9,7 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from micro.command.figure import Figure, rate
-from micro.contests.selftest import (
-    DISTANCE,
-    FIVE,
-    HOLDS,
-    IDENTICAL,
-    KERNEL,
-    NINE,
-    NOISY,
-    NOT_DIFFERENT,
-    PAIR_SECONDS,
-    RATES,
-    SAME,
-    SLOWER_2,
-    SLOWER_5,
-    TWO,
-    Known,
-)
+from micro.contests import selftest
 from reports import flat, record, stats
 
 Needs: TypeAlias = Mapping[str, Mapping[str, float]]  # by kind and kernel, of a log ratio
@@ -44,9 +28,9 @@ class Pair:
     contended: bool
 
 
-def finished(asked: Known, done: record.Contest) -> Pair:
+def finished(asked: selftest.Known, done: record.Contest) -> Pair:
     """Return the pair of a contest's record."""
-    contended = any(result.status == "contended" for result in done.results if result.role == "measured")
+    contended = any(result.status == "contended" for result in done.measured)
     (comparison,) = done.comparisons
     holds = None if comparison.low is None or comparison.high is None else comparison.low <= 1 <= comparison.high
     return Pair(asked.kind, asked.kernel, comparison.verdict, done.seconds["measuring"], holds, contended)
@@ -56,15 +40,15 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
     """Return why nothing quiet is judged on this machine now, whatever the verdicts are.
 
     Judged by the canaries and the time in which the worker, which never waits while it measures, did not run."""
-    results = [result for done in pilot for result in done.results if result.role == "measured"]
+    results = [result for done in pilot for result in done.measured]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
     clock, ran = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
     lost = 1 - ran / clock if clock else 0.0
-    return f"{lost:.0%} of the pilot's time went to others" if lost > NOISY else None
+    return f"{lost:.0%} of the pilot's time went to others" if lost > selftest.NOISY else None
 
 
-def needs(asked: Sequence[Known], pilot: Sequence[record.Contest]) -> Needs:
+def needs(asked: Sequence[selftest.Known], pilot: Sequence[record.Contest]) -> Needs:
     """Return the distance from the margin at which a truth is detected after a second, by kind and kernel.
 
     Taken from the rounds of the same kind's pilots alone, since long samples see other noise than short ones."""
@@ -72,7 +56,7 @@ def needs(asked: Sequence[Known], pilot: Sequence[record.Contest]) -> Needs:
     for known, done in zip(asked, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
             ratio = stats.estimate(x)
-            near = ratio.half((1 - stats.JUDGED) / stats.SHARE) + NINE * max(error for _, error in ratio.forms)
+            near = ratio.half((1 - stats.JUDGED) / stats.SHARE) + selftest.NINE * max(error for _, error in ratio.forms)
             squares.setdefault(known.kind, {}).setdefault(known.kernel, []).append(near**2 * done.seconds["measuring"])
     return {kind: {k: math.sqrt(fmean(x)) for k, x in kernels.items()} for kind, kernels in squares.items()}
 
@@ -81,7 +65,7 @@ def _logs(done: record.Contest) -> Any:
     """Return logarithms of the accepted rounds' ratios, second case over first; none without times."""
     import numpy as np
 
-    cases = [result for result in done.results if result.role == "measured" and result.samples]
+    cases = [result for result in done.measured if result.samples]
     return np.array(flat.log_ratios(*cases)) if len(cases) == 2 else np.empty(0)
 
 
@@ -90,17 +74,17 @@ def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
 
     `seconds`: of measuring, by kind."""
     return {
-        kind: [k for k, need in needs.get(kind, {}).items() if need > DISTANCE[kind] * math.sqrt(time)]
+        kind: [k for k, need in needs.get(kind, {}).items() if need > selftest.DISTANCE[kind] * math.sqrt(time)]
         for kind, time in seconds.items()
     }
 
 
 def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Figure:
     """Return the figure of the kernels whose noise is too large for their pairs to be judged."""
-    names = {IDENTICAL: SAME, FIVE: SLOWER_5, TWO: SLOWER_2}
+    names = {selftest.IDENTICAL: selftest.SAME, selftest.FIVE: selftest.SLOWER_5, selftest.TWO: selftest.SLOWER_2}
     sentences = []
     for kind, kernels in vague.items():
-        room = f"{100 * DISTANCE[kind]:g} %"
+        room = f"{100 * selftest.DISTANCE[kind]:g} %"
         after = [f"{kernel} {100 * needs[kind][kernel] / math.sqrt(seconds[kind]):.2g} %" for kernel in kernels]
         if kernels:
             sentences.append(f"{names[kind]}: {', '.join(after)} of the {room} to the margin are noise")
@@ -117,18 +101,18 @@ def figures(
     counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
     if not spinning:
         yield Figure("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
-    identical = [pair for pair in counted if pair.kind == IDENTICAL]
+    identical = [pair for pair in counted if pair.kind == selftest.IDENTICAL]
     hits = {
-        NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
-        SAME: [pair.verdict == "same" for pair in identical if pair.kernel not in vague],
-        SLOWER_5: [pair.verdict == "slower" for pair in counted if pair.kind == FIVE],
-        SLOWER_2: [pair.verdict == "slower" for pair in counted if pair.kind == TWO],
-        HOLDS: [bool(pair.holds) for pair in identical],
+        selftest.NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
+        selftest.SAME: [pair.verdict == "same" for pair in identical if pair.kernel not in vague],
+        selftest.SLOWER_5: [pair.verdict == "slower" for pair in counted if pair.kind == selftest.FIVE],
+        selftest.SLOWER_2: [pair.verdict == "slower" for pair in counted if pair.kind == selftest.TWO],
+        selftest.HOLDS: [bool(pair.holds) for pair in identical],
     }
-    for name, least in RATES[spinning].items():
+    for name, least in selftest.RATES[spinning].items():
         yield rate(name + SUFFIX[spinning], sum(hits[name]), len(hits[name]), least, unjudged)
     if spinning:  # beside spinners a small difference may be missed if the result is contended
-        missed = [pair for pair in pairs if pair.kind == TWO and pair.verdict != "slower"]
+        missed = [pair for pair in pairs if pair.kind == selftest.TWO and pair.verdict != "slower"]
         marked = sum(pair.contended for pair in missed)
         name = "+2 % missed but marked contended" + SUFFIX[1]
         yield Figure(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
@@ -144,15 +128,15 @@ def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Ite
     for i, (_, kernel, pairs) in enumerate(ranked):
         name, held = f"intervals that hold 1, {kernel}{', the worst' * (i == 0)}", sum(bool(x.holds) for x in pairs)
         if full and i == 0:
-            yield rate(name, held, len(pairs), KERNEL, unjudged)
+            yield rate(name, held, len(pairs), selftest.KERNEL, unjudged)
         else:
             low, high = stats.wilson(held, len(pairs))
             yield Figure(name, f"{held} of {len(pairs)} [{low:.3f}, {high:.3f}]", "", True)
 
 
 def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Figure:
-    took = sorted(pair.seconds for pair in pairs if pair.kind in (IDENTICAL, FIVE))
-    limits = PAIR_SECONDS["median"][spinning], PAIR_SECONDS["worst"][spinning]
+    took = sorted(pair.seconds for pair in pairs if pair.kind in (selftest.IDENTICAL, selftest.FIVE))
+    limits = selftest.PAIR_SECONDS["median"][spinning], selftest.PAIR_SECONDS["worst"][spinning]
     name, promised = "seconds a pair, identical and +5 %" + SUFFIX[spinning], f"{limits[0]:g} and {limits[1]:g}"
     if not took:
         return Figure(name, "", promised, False, unjudged or "there are none")

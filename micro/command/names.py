@@ -20,7 +20,7 @@ MOST = 8  # cases of one profiler session, whose records and operands stay in me
 def unnamed(run: Run) -> dict[str, Case]:
     """Return by name each case that was timed on a GPU and whose kernels no note of the run names yet."""
     named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
-    timed = (x for x in run.results if x.seconds and x.role == "measured" and kind_of(x.device).own_clock)
+    timed = (x for x in run.measured if x.seconds and kind_of(x.device).own_clock)
     cases = {result.name: parse(result.name) for result in timed if result.name not in named}
     return {name: case for name, case in cases.items() if not case.problem.on_host}
 

@@ -279,7 +279,7 @@ def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
     """Return how a record differs from the requested contest, which has `count` runs."""
     if any(result.status in ("planned", "built", "ran") for result in done.results):
         return "stopped by --until"
-    if [result.name for result in done.results if result.role == "measured"] != [case.name for case in contest.cases]:
+    if [result.name for result in done.measured] != [case.name for case in contest.cases]:
         return "with other cases"
     counts = {max(1, len(comparison.replicates)) for comparison in done.comparisons} - {count}
     return f"of {(other := counts.pop())} run{'s' * (other > 1)}" if counts else None

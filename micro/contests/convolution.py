@@ -16,8 +16,8 @@ from micro.planning.conv_layers import PREFIX, read
 
 BATCH = 16
 EDGES = (3, 5, 7, 9, 11)
-DEPTHS = (1, 2, 4, 32, 64)  # groups of 64 channels
-WIDTHS = (48, 49, 56, 60, 63, 64)
+BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
+FEW_IMAGES = 4  # batch size of a block's layers
 ENGINE_QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
 FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
 ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # number of engines in cuDNN 9.28; 9.19 has one less of each
@@ -52,7 +52,6 @@ LAYERS = {
     "resnet-50 conv4 3x3": layer(256, 14, 256, 3),
     "resnet-50 conv5 3x3": layer(512, 7, 512, 3),
 }
-WIDE = LAYERS["resnet-50 conv2 3x3"]
 FFT_LAYERS = (layer(64, 27, 64, 3), layer(32, 64, 32, 3, n=4))
 
 
@@ -144,27 +143,29 @@ def _runnable(contest: Contest) -> list[Contest]:
     return [replace(contest, cases=cases)] if len(cases) > 1 else []
 
 
-def grouped(asked: Request) -> list[Contest]:
-    """Compare 64 channels in ever more groups, down to one channel each."""
-    problems = [replace(WIDE, groups=groups) for groups in DEPTHS]
-    return _compared(asked, "grouped", problems, "groups", "what do groups save?")
+def one_by_one(asked: Request) -> list[Contest]:
+    """Compare 1×1 filters as a product with direct sums, then positions of a block's stride."""
+    names = asked.chosen("sums")
+    layers = [LAYERS["resnet-50 conv2 1x1"], *([layer(512, 7, 2048, 1)] if asked.every else [])]
+    every = tuple(dict.fromkeys(("gemm-1x1", *names)))
+    products = contests(asked, layers, "is a 1×1 convolution a product?", every, "1x1")
+    strides = (_strided(asked, x, name) for x in (BLOCKS if asked.every else BLOCKS[:1]) for name in names)
+    return [*products, *itertools.chain.from_iterable(strides)]
 
 
-def widths(asked: Request) -> list[Contest]:
-    """Compare numbers of channels that fill vectors and blocks with numbers that do not."""
-    problems = [replace(WIDE, c=width, k=width) for width in WIDTHS]
-    return _compared(asked, "widths", problems, "channels", "what does a channel more or less cost?")
-
-
-def _compared(asked: Request, word: str, problems: Sequence[Conv], field: str, question: str) -> list[Contest]:
-    """Compare problems of unequal work, by kernel and pass."""
-    built = []
-    for name in asked.chosen("sums"):
-        for direction in asked.named("direction", PASSES):
-            sized = [replace(as_named(asked, x), direction=direction) for x in problems]
-            for x in _runnable(asked.along(word, question, f"work: differs ({field})", sized, name)):
-                built.append(replace(x, name=f"{word}/{x.cases[0].problem.name}/variant:{name}"))
-    return built
+def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable[Contest]:
+    """Compare a block's 1×1 and 3×3 layers with the stride on the second and on the first."""
+    c, size, k = block
+    late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
+    early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))
+    four = [as_named(asked, replace(x, n=FEW_IMAGES)) for x in (*late, *early)]
+    problems = [replace(x, direction=direction) for direction in asked.named("direction", PASSES) for x in four]
+    if all(find(Conv.op, name).accepts(problem) is None for problem in problems):
+        cases = tuple(asked.case(x, name) for x in problems)
+        pairs = tuple((i + j, i + j + 2) for i in range(0, len(cases), 4) for j in (0, 1))
+        question = "a block's stride on the 1×1 or on the 3×3 layer?"
+        word = f"stride/{four[0].name}/variant:{name}"
+        yield Contest(word, question, "work: differs (where the stride is)", cases, pairs)
 
 
 def network(asked: Request) -> list[Contest]:

@@ -12,7 +12,6 @@ from kernels.errors import UsageError
 from kernels.moved import LENGTH
 from kernels.ops.chain.problem import Chain
 from kernels.ops.gemm.problem import Gemm
-from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE, Pages
 from kernels.ops.transfer.problem import GRADIENTS, HUNDRED, PIECES, SINGLE, Transfer
 from kernels.ops.transfer.variants import AWAITED, BESIDE, PEER, PLAIN, TEAM
 from kernels.variant import DEFAULT
@@ -29,7 +28,6 @@ LEAST = 64 * KIB  # below, thousands of copies within a process take as long as 
 PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
 HELD = 48  # part of the host's memory: each variant holds two operands, mostly page-locked, the bidirectional one four
 OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
-MEMORY = 128 * MIB
 MANY_LAYERED = ("resnet-50", "resnet-56")  # of many layers, large and small ones
 BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
 SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
@@ -160,20 +158,6 @@ def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]
     return Contest(f"team/{problem.name}", question, "variant and threads", tuple(cases), tuple(pairs))
 
 
-def first_touch(asked: Request) -> list[Contest]:
-    """Compare copies into touched and into new memory, in small pages and in huge ones."""
-    contests = []
-    for size in sizes(asked, (MEMORY,)):
-        rounded = max(HUGE_PAGE, size // HUGE_PAGE * HUGE_PAGE)
-        for page in (SMALL_PAGE, HUGE_PAGE):
-            rows = [Pages("copy", kind, rounded, page) for kind in ("touched", "fresh")]
-            name, question = f"memory/page:{page}/size:{rounded}", "what does memory cost that is new?"
-            contests.append(asked.along(name, question, "memory", rows, "c"))
-        huge = [Pages("copy", "touched", rounded, page) for page in (SMALL_PAGE, HUGE_PAGE)]
-        contests.append(asked.along(f"memory/pages/size:{rounded}", "do huge pages pay?", "page", huge, "c"))
-    return contests
-
-
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:
     """Compare copies with the product that uses the copied operand."""
     by = asked.rows(op="gemm")[:1]
@@ -199,27 +183,11 @@ def feed(asked: Request) -> list[Contest]:
     grain = LENGTH * PIECES
     for size in sizes(asked, (PIECES * STEP,)):
         hundred = [Transfer(max(grain, size // grain * grain), HUNDRED, waits) for waits in ("once", "each")]
-        contests += _by_peer(asked, f"wait/{hundred[0].name}", "what does waiting in each step cost?", "waits", hundred)
+        question = "what does waiting in each step cost?"
+        for way in (x for x in asked.chosen(PEER) if x in asked.rows(PEER)):
+            waits = asked.along(f"wait/{hundred[0].name}/variant:{way}", question, "waits", hundred, way)
+            contests += [] if all(case.skip for case in waits.cases[1:]) else [waits]
     return [contest for contest in contests if contest is not None]
-
-
-def duplex(asked: Request) -> list[Contest]:
-    """Compare transfers in both directions one after the other and at once."""
-    contests = []
-    for size in sizes(asked, (4 * MIB, GRADIENTS["fcn-r"].nbytes)):
-        forms = [Transfer(size, back=back) for back in ("after", "along")]
-        contests += _by_peer(asked, f"duplex/{forms[0].name}", "do both directions at once pay?", "back", forms)
-    return contests
-
-
-def _by_peer(asked: Request, name: str, question: str, differs: str, forms: Sequence[Transfer]) -> list[Contest]:
-    """Compare forms by each variant into another process that supports all of them."""
-    contests = []
-    for way in asked.chosen(PEER):
-        contest = asked.along(f"{name}/variant:{way}", question, differs, forms, way)
-        if way in asked.rows(PEER) and not all(case.skip for case in contest.cases[1:]):
-            contests.append(contest)
-    return contests
 
 
 def chain(asked: Request) -> list[Contest]:

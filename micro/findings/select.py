@@ -34,8 +34,8 @@ def pairs(run: Run, kind: str) -> Iterator[Pair]:
 def timed(run: Run, kind: str) -> Iterator[tuple[record.Contest, Any, record.Result]]:
     """Yield contest, case and result of what has a time, in the contests whose name begins with `kind`."""
     for contest in run.contests:
-        for result in contest.results if contest.contest.startswith(kind) else ():
-            if result.role == "measured" and result.seconds:
+        for result in contest.measured if contest.contest.startswith(kind) else ():
+            if result.seconds:
                 yield contest, parse(result.name), result
 
 

@@ -54,7 +54,8 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
         bounded = [case for case in alike if not _elsewhere(case)]
         if not bounded:
             continue
-        kind, many = devices.kind_of(device), _threads(threads, limits[device])
+        kind = devices.kind_of(device)
+        many = threads if threads <= limits[device].cores else 1  # each on a separate core
         sizes = dict.fromkeys(_working_set(case.problem) for case in bounded)
         coarse = dict.fromkeys(_computes(case) for case in bounded)
         problems: list[Problem] = [
@@ -70,11 +71,6 @@ def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
             settings = [Setting(many, isa=isa, device=device) for isa in sets]
             ceilings |= {Case(problem, bounding(problem.op, kind.kernels), x, "ceiling"): None for x in settings}
     return list(ceilings)
-
-
-def _threads(threads: int, limits: Limits) -> int:
-    """Number of a ceiling's threads: the case's, each on a separate core; one if cores are too few."""
-    return threads if threads <= limits.cores else 1
 
 
 def title(ceiling: Case) -> str:
@@ -196,7 +192,7 @@ def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str
     return {
         name: (moved if kind == "bytes" else work.flops) / rate
         for name, (kind, rate) in bounds.items()
-        if _firm(case, kind, limits)
+        if kind != "shown" and (kind != "bytes" or _of_memory(case, limits))
     }
 
 
@@ -286,11 +282,6 @@ def _certain(bound: Mma, case: Case) -> bool:
     implemented. On a core all its instructions are measured, and no ceiling is certain if one could not be. Zeros and
     other easy numbers run at a higher clock than the ceiling."""
     return bound.unit != "mma" and case.setting.data == "normal"
-
-
-def _firm(case: Case, kind: str, limits: Mapping[str, Limits]) -> bool:
-    """Report whether nothing can beat the bound."""
-    return kind != "shown" and (kind != "bytes" or _of_memory(case, limits))
 
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TOPIC = "replicate"
 GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
-WITHIN_RUN = "the ratio itself wanders", "do not see slow change"
+WITHIN_RUN = "the ratio itself wanders", "do not see slow change"  # in notes on rounds, not on the spread of runs
 OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
@@ -81,8 +81,8 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
             if result.status == status:
                 return result
     timed = [(result, result.seconds.median) for result in runs if result.seconds is not None]
-    middle, low, high = stats.order_interval(_array([median for _, median in timed]))
-    first, once = timed[0]
+    seconds = record.Seconds.of([median for _, median in timed])
+    (first, once), middle = timed[0], seconds.median
     warnings = dict.fromkeys(text for result in runs for text in result.warnings)
     if len({result.clock for result in runs}) > 1:
         warnings[OTHER_CLOCK] = None
@@ -91,7 +91,7 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
     return replace(
         first,
         status=next((x for x in ("contended", "unreliable") if any(r.status == x for r in runs)), "ok"),
-        seconds=record.Seconds(middle, _known(low), _known(high), stats.SHOWN),
+        seconds=seconds,
         flops_per_second=None if first.flops_per_second is None else first.flops_per_second * once / middle,
         bytes_per_second=None if first.bytes_per_second is None else first.bytes_per_second * once / middle,
         percent_of_ceiling=statistics.median(percents) if percents else None,
@@ -125,8 +125,11 @@ def _canary(runs: Sequence[record.Result]) -> dict[str, Any]:
 
 def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
     """Combine the comparisons of all runs, and list each run's ratio."""
+    import numpy as np
+
     alone = [run.comparisons[i] for run in runs]
     last = alone[-1]
+    shared = [text for text in last.notes if all(text in x.notes for x in alone)]
     blank = replace(
         last,
         ratio=None,
@@ -134,7 +137,7 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
         high=None,
         verdict="not comparable",
         scope=f"across {len(runs)} processes",
-        notes=tuple(text for text in last.notes if all(text in x.notes for x in alone) and not _is_within_run(text)),
+        notes=tuple(text for text in shared if not any(word in text for word in WITHIN_RUN)),
         path=tuple(dict.fromkeys(name for x in alone for name in x.path)),
         next_low=None,
         next_high=None,
@@ -145,33 +148,11 @@ def _comparison(runs: Sequence[record.Contest], i: int) -> record.Comparison:
     for comparison in alone:
         if comparison.verdict == "not comparable":
             return replace(blank, reason=comparison.reason)
-    judged = stats.nested([_logs(run, last.baseline, last.contender) for run in runs], last.margin)
+    sides = [(by_name[last.baseline], by_name[last.contender]) for by_name in map(_by_name, runs)]
+    judged = stats.nested([np.array(flat.log_ratios(*pair)) for pair in sides], last.margin)
     reason = judged.reason or (runs[-1].stopped if judged.verdict == "unresolved" else None)
-    filled = replace(blank, verdict=judged.verdict, reason=reason, interval=judged.kind, p=judged.p)
-    filled = replace(filled, notes=(*blank.notes, *judged.notes))
+    filled = replace(blank.judged(judged), reason=reason, notes=(*blank.notes, *judged.notes))
     if judged.shown is None:
         return filled
     low, high = next_run.of_replicates([x.ratio for x in alone if x.ratio is not None]) or (None, None)
-    shown = judged.shown
-    return replace(filled, ratio=shown.center, low=shown.low, high=shown.high, next_low=low, next_high=high)
-
-
-def _is_within_run(note: str) -> bool:
-    """Report whether a note concerns rounds of one run, not the spread between runs."""
-    return any(word in note for word in WITHIN_RUN)
-
-
-def _logs(run: record.Contest, baseline: str, contender: str) -> Any:
-    """Logarithms of the ratio in each accepted round."""
-    by_name = _by_name(run)
-    return _array(flat.log_ratios(by_name[baseline], by_name[contender]))
-
-
-def _array(values: Sequence[float]) -> Any:
-    import numpy as np
-
-    return np.array(values)
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None
+    return replace(filled, next_low=low, next_high=high)

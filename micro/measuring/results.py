@@ -18,7 +18,7 @@ from micro.planning.contest import Case, Contest
 from micro.planning.repeat import Repeat
 from micro.worker import evidence as worker_evidence
 from micro.worker.process import Workers
-from reports import record, stats
+from reports import record
 from reports.next_run import FIXED, LOCKSTEP, ONE_LOOK, PYTHON, THREADS
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Finished:
         m = self.measurement
         assert m is not None
         times = m.times[:, at]
-        median, low, high = stats.order_interval(times[m.timed])
+        seconds = record.Seconds.of(times[m.timed])
         lost = m.lost(at)
         status: record.Status = "ok"
         if lost > CONTENDED or "contended" in " ".join(warnings):
@@ -165,9 +165,9 @@ class Finished:
             blank,
             status=status,
             clock=m.clocks[at],
-            seconds=record.Seconds(median, _known(low), _known(high), stats.SHOWN),
-            flops_per_second=row.times * case.problem.flops / median,
-            bytes_per_second=row.times * (work.bytes if row.link else case.problem.bytes) / median,
+            seconds=seconds,
+            flops_per_second=row.times * case.problem.flops / seconds.median,
+            bytes_per_second=row.times * (work.bytes if row.link else case.problem.bytes) / seconds.median,
             work=asdict(work),
             samples=_floats(times),
             wall_samples=_floats(m.look.wall[:, at]) if m.clocks[at] == "cpu" else (),
@@ -192,37 +192,22 @@ class Finished:
 
     def _comparison(self, a: int, b: int) -> record.Comparison:
         first, second = self.contest.cases[a], self.contest.cases[b]
-        blank = record.Comparison(
-            self.contest.name,
-            self.contest.differs,
-            first.name,
-            second.name,
-            None,
-            None,
-            None,
-            stats.SHOWN,
-            "not comparable",
-            None,
-            self.goal.margin,
-            self.goal.target,
-            _work_ratio(first, second),
-        )
+        known = self.contest.name, self.contest.differs, first.name, second.name, self.goal.margin, self.goal.target
+        blank = record.Comparison.unjudged(*known, work_ratio=_work_ratio(first, second))
         m = self.measurement
         refusal = self._incomparable(a, b)
         if refusal or m is None:
             return replace(blank, reason=refusal or f"nothing was timed: --until {self.until}")
         judged = m.judgments[self._column[a], self._column[b]]
-        blank = replace(blank, path=self._path(m, a, b))
+        filled = replace(blank.judged(judged), path=self._path(m, a, b))
         reason = judged.reason or (m.stopped if judged.verdict == "unresolved" else None)
         if judged.shown is None:
             rejected = int(m.rejected.sum())
             more = f", {rejected} more were rejected" if rejected else ""
-            return replace(blank, verdict="unresolved", reason=f"{judged.reason}{more}; {m.stopped}")
-        shown = judged.shown
+            return replace(filled, reason=f"{judged.reason}{more}; {m.stopped}")
         shortest = _shortest(m, self._column[a], self._column[b])
         notes = (*_interpreted(first, second, shortest), *_loop(m.opened.loop / shortest), *judged.notes)
-        filled = replace(blank, ratio=shown.center, low=shown.low, high=shown.high, interval=judged.kind, p=judged.p)
-        return replace(filled, verdict=judged.verdict, reason=reason, notes=notes)
+        return replace(filled, reason=reason, notes=notes)
 
     def _path(self, measurement: Measurement, a: int, b: int) -> tuple[str, ...]:
         alive = [self.contest.cases[i] for i in self._column]
@@ -322,7 +307,7 @@ def _work_ratio(first: Case, second: Case) -> float:
 
 
 def _executed(case: Case) -> float:
-    """Executed FLOP, or bytes for a case without FLOP."""
+    """Return executed FLOP, or bytes for a case without FLOP."""
     work = find(case.problem.op, case.variant).executed(case.problem)
     return work.flops or work.bytes
 
@@ -337,7 +322,3 @@ def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
 def _floats(values: Any) -> tuple[float, ...]:
     """Round to a picosecond, which exceeds the precision of a sample."""
     return tuple(round(float(value), 12) for value in values)
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None

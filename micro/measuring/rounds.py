@@ -120,7 +120,7 @@ class Goal:
 
 
 def affordable(goal: Goal, opened: ContestCost) -> int:
-    """Number of rounds that the budget pays for.
+    """Return the number of rounds that the budget pays for.
 
     If these are too few for an interval, what all remaining seconds pay for, up to a first batch."""
 

@@ -133,7 +133,9 @@ class Runner:
             )
         except TooSlow as slow:
             for i, times in slow.times.items():
-                outcomes[alive[i]] = _left_out(outcomes[alive[i]], times, survivors[0])
+                about = f"it takes about {times:.0f} times {survivors[0].variant}'s"
+                reason = f"left out, so that the others have rounds: {about}"
+                outcomes[alive[i]] = replace(outcomes[alive[i]], status="skipped", reason=reason)
         except (KernelError, Unavailable, MemoryError) as error:
             failed = Outcome("failed", f"while it was timed: {error}")
             if isinstance(error, WrongResult):
@@ -187,11 +189,6 @@ class Runner:
 def _alive(outcomes: Sequence[Outcome]) -> list[int]:
     """Return the indices of cases that are right and still run."""
     return [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
-
-
-def _left_out(outcome: Outcome, times: float, first: Case) -> Outcome:
-    reason = f"left out, so that the others have rounds: it takes about {times:.0f} times {first.variant}'s"
-    return replace(outcome, status="skipped", reason=reason)
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:

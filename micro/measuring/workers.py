@@ -168,8 +168,9 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
 def _joined(ways: Joins, first: RoundBatch, other: RoundBatch) -> RoundBatch:
     """Join two batches field by field; a field whose way is not among these stays the first batch's."""
     ours, theirs = vars(first), vars(other)
-    joined = {x.name: ways.get(x.metadata["join"], _earlier)(ours[x.name], theirs[x.name]) for x in fields(RoundBatch)}
-    return RoundBatch(**joined)
+    by_name = {x.name: x.metadata["join"] for x in fields(first)}
+    joined = {name: ways[way](ours[name], theirs[name]) for name, way in by_name.items() if way in ways}
+    return replace(first, **joined)
 
 
 def added(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
@@ -180,14 +181,6 @@ def _rows(first: Array, later: Array) -> Array:
     import numpy as np
 
     return np.concatenate([first, later])
-
-
-def _earlier(first: Any, second: Any) -> Any:
-    return first
-
-
-def _later(first: Any, second: Any) -> Any:
-    return second
 
 
 def _largest(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
@@ -219,7 +212,7 @@ AFTER: Joins = {  # later rounds
     "places": _rows,
     "counts": added,
     "flags": _largest,
-    "latest": _later,
+    "latest": lambda first, later: later,
     "total": add,
     "union": or_,
     "state": _both,

@@ -52,9 +52,10 @@ def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Prob
 def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
     """Return a contest between the variants for each problem, against the first that can do it."""
     contests = []
+    several = [name for name in ALONG if len({asdict(x)[name] for x in asked.settings}) > 1]
+    differs = " and ".join(["variant", *several])
     for problem in problems:
         cases = [asked.case(problem, v, s) for v, s in asked.pairs()]
-        differs = " and ".join(["variant", *_several(asked.settings)])
         question = f"which variant is fastest at {problem.name}?"
         contests.append(Contest(problem.name, question, differs, tuple(cases), _pairs(asked, cases)))
     return contests
@@ -68,11 +69,6 @@ def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]
     if not first or cases[0].setting.device in asked.absent:
         return ()
     return tuple((first, i) for i in range(len(cases)) if i != first)
-
-
-def _several(settings: Sequence[Setting]) -> list[str]:
-    """Return the settings that differ."""
-    return [name for name in ALONG if len({asdict(x)[name] for x in settings}) > 1]
 
 
 def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:

@@ -63,42 +63,37 @@ def problem(text: str, direction: str = "forward") -> Conv:
     if down is None or across is None or not {"ic", "oc"} <= given.keys():
         raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
     try:
-        return Layer(given.get("mb", 2), given["ic"], given["oc"], down, across, given.get("g", 1)).problem(direction)
+        return _conv(given, down, across, direction)
     except UsageError as error:
         raise ValueError(f"{text}: {error}") from None
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A convolution that may have different strides and dilations down and across, which Conv cannot."""
-
-    images: int
-    channels: int
-    filters: int
-    down: Line
-    across: Line
-    groups: int = 1
-
-    def problem(self, direction: str) -> Conv:
-        """Return the problem. Raises NotTaken, and UsageError where the sizes are no convolution."""
-        down, across = self.down, self.across
-        if down.stride != across.stride:
-            raise NotTaken("two strides")
-        if down.dilation != across.dilation:
-            raise NotTaken("two dilations")
-        sides = {"top": down.before, "left": across.before, "bottom": down.after, "right": across.after}
-        alike = len(set(sides.values())) == 1
-        pads: dict[str, Any] = (
-            {"pad": down.before} if alike else {f"pad_{side}": zeros for side, zeros in sides.items()}
-        )
-        sizes = (self.images, self.channels, down.size, across.size, self.filters, down.taps, across.taps)
-        return Conv(*sizes, stride=down.stride, dilation=down.dilation, groups=self.groups, direction=direction, **pads)
+def _conv(given: Mapping[str, int], down: Line, across: Line, direction: str) -> Conv:
+    """Return the problem. Raises NotTaken, and UsageError where the sizes are no convolution."""
+    if down.stride != across.stride:
+        raise NotTaken("two strides")
+    if down.dilation != across.dilation:
+        raise NotTaken("two dilations")
+    sides = {"top": down.before, "left": across.before, "bottom": down.after, "right": across.after}
+    alike = len(set(sides.values())) == 1
+    how: dict[str, Any] = {"pad": down.before} if alike else {f"pad_{side}": zeros for side, zeros in sides.items()}
+    sizes = (given.get("mb", 2), given["ic"], down.size, across.size, given["oc"], down.taps, across.taps)
+    how |= {"stride": down.stride, "dilation": down.dilation, "groups": given.get("g", 1)}
+    return Conv(*sizes, direction=direction, **how)
 
 
-def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | None, before: int | None) -> Line:
-    """Return one dimension of a convolution, padded alike on both sides if that gives the outputs.
+def _line(given: Mapping[str, int], axis: str) -> Line | None:
+    """Return the height or the width; None where no size of the axis is given. Raises ValueError, NotTaken.
 
-    Otherwise the padding after the image is what the outputs need. Raises NotTaken."""
+    It is padded alike on both sides if that gives the outputs. Otherwise the padding after the image is what the
+    outputs need."""
+    named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
+    if not named:
+        return None
+    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in given]:
+        raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
+    size, taps, stride = given[f"i{axis}"], given[f"k{axis}"], given.get(f"s{axis}", 1)
+    dilation, outputs, before = given.get(f"d{axis}", 0) + 1, given.get(f"o{axis}"), given.get(f"p{axis}")
     if stride < 1:
         raise NotTaken("stride 0")
     reach = (taps - 1) * dilation + 1
@@ -112,23 +107,6 @@ def line(size: int, taps: int, *, stride: int, dilation: int, outputs: int | Non
     if needed - before <= -stride:
         raise NotTaken("outputs left out")
     return Line(size, taps, stride, before, max(needed - before, 0), dilation)
-
-
-def _line(given: Mapping[str, int], axis: str) -> Line | None:
-    """Return the height or the width; None where no size of the axis is given. Raises ValueError, NotTaken."""
-    named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
-    if not named:
-        return None
-    if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in given]:
-        raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
-    return line(
-        given[f"i{axis}"],
-        given[f"k{axis}"],
-        stride=given.get(f"s{axis}", 1),
-        dilation=given.get(f"d{axis}", 0) + 1,
-        outputs=given.get(f"o{axis}"),
-        before=given.get(f"p{axis}"),
-    )
 
 
 def is_list(text: str) -> bool:

@@ -1,6 +1,6 @@
 """An application's products and convolutions, from its library's log, and counts of all other calls.
 
-Logs: MKL_VERBOSE, ONEDNN_VERBOSE, cuBLAS's and cuDNN's. A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is
+Logs: MKL_VERBOSE, ONEDNN_VERBOSE and cuBLAS's. A BLAS logs its column-major call: sgemm(ta, tb, m, n, k) is
 row-major M = n, N = m with the flags exchanged."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from micro.planning import benchdnn, cudnn_log
+from micro.planning import benchdnn
 
 MKL = re.compile(
     r"MKL_VERBOSE SGEMM\(([NTCntc]),([NTCntc]),(\d+),(\d+),(\d+),"
@@ -105,7 +105,7 @@ Call: TypeAlias = tuple[int, str, "Gemm | Conv | None", "float | None"]  # line,
 def read(text: str) -> Log:
     """Read all calls of a log."""
     lines = _lines(text)
-    every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines), *_cudnn(lines)), key=lambda call: call[0])
+    every = sorted((*_mkl(lines), *_cublas(lines), *_onednn(lines)), key=lambda call: call[0])
     return Log(_summed(((word, problem), Calls(1, seconds)) for _, word, problem, seconds in every))
 
 
@@ -229,10 +229,3 @@ def _onednn_product(line: str) -> Gemm | None:
     m, k, n = (int(size) for size in sizes if size is not None)
     trans = ("n" if src == "ab" else "t") + ("n" if (wei == "ab") == (kind == "matmul") else "t")
     return None if _empty(m, k, n) else Gemm(m, n, k, trans, dtype=TYPES[dtype])
-
-
-def _cudnn(lines: list[str]) -> Iterator[Call]:
-    """Yield calls, without times: the log's times are not those of the calls."""
-    for number, word, what in cudnn_log.calls(lines):
-        reason = f" ({what})" if isinstance(what, str) else ""
-        yield number, f"cuDNN {word}{reason}", what if isinstance(what, Conv) else None, None

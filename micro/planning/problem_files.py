@@ -17,7 +17,7 @@ from micro.planning.network import SHAPES, document
 from reports import units
 
 SUFFIXES = ("", ".json", ".txt")  # of the files of micro/shapes, where a name has none
-OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1 or CUDNN_LOGLEVEL_DBG=3"
+OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1"
 ORDER = "Convolutions are measured with their channels first, in whatever order a log's tensors lie."
 OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
 

@@ -59,8 +59,8 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     dropped.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
-    if options.why or options.profile is not None:
-        asked = _single(asked)
+    if (options.why or options.profile is not None) and "variant" not in asked.given:
+        asked = replace(asked, variants=asked.variants[:1])
     written = _written(benchmark, options, question)
     contests = tuple(_chosen(_contests(benchmark, options, asked, question, written), options))
     plan = Plan(
@@ -84,11 +84,6 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         return [contest for request in _by_device(asked) for contest in question.refine(request, run)]
 
     return replace(plan, answer=question.answer, refine=refine, kept=question.kept)
-
-
-def _single(asked: Request) -> Request:
-    """Return the request with one variant, the first by default, unless some were named."""
-    return asked if "variant" in asked.given else replace(asked, variants=asked.variants[:1])
 
 
 def _explained(asked: Request, contests: Sequence[Contest]) -> Contest:

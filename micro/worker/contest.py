@@ -102,7 +102,7 @@ class OpenContest:
         ]
 
     def _sets(self, case: Case) -> int:
-        """Number of sets of cold operands that a CPU's launches rotate; 1 on a GPU, which flushes its cache."""
+        """Return the number of sets of cold operands that a CPU's launches rotate; 1 on a GPU, which is flushed."""
         if not self._device.kind.compiled or kind_of(case.setting.device).name != self._device.kind.name:
             return 1
         cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)

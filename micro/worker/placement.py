@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def lines(nbytes: int, unit: int) -> int:
-    """Number of units that hold `nbytes`."""
+    """Return the number of units that hold `nbytes`."""
     return -(-nbytes // unit)
 
 

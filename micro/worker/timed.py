@@ -52,7 +52,7 @@ class Timed:
 
 
 def launches(device: Device, entry: Timed, visit: float, fastest: float, captured: bool) -> int:
-    """Number of launches per sample: the fastest case's for all measured cases; separate for ceilings.
+    """Return the launches per sample: the fastest case's for all measured cases; separate for ceilings.
 
     Stepwise, a much slower case makes fewer, and a held stream at most as many as its queue takes, which a captured
     graph does not limit. A launch of more kernels than the queue takes is not held."""
@@ -71,7 +71,7 @@ def launches(device: Device, entry: Timed, visit: float, fastest: float, capture
 
 
 def room(device: Device, entry: Timed) -> int:
-    """Number of launches that the stream's queue takes behind a hold."""
+    """Return the number of launches that the stream's queue takes behind a hold."""
     return max(1, device.kind.queue // max(1, entry.kernels))
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernels import build
 from kernels.devices.base import Elapsed
@@ -91,19 +91,6 @@ class Watched:
     launch: int
     before: Array  # written before the launch
     behind: Array  # saved after it
-
-
-class Stepped(Protocol):
-    """A verified sample of a device without a compiled loop; `once`: it has a single launch."""
-
-    @property
-    def once(self) -> bool: ...
-
-    def write(self) -> None:
-        """Write to the operands before the stream is held."""
-
-    def keep(self) -> None:
-        """Save the answer after the sample."""
 
 
 PAGE = 4096  # bytes
@@ -223,15 +210,15 @@ def stepwise(
     launches: Sequence[Sequence[Launch]],
     visits: Visits,
     running: int,
-    watched: Mapping[int, Stepped] = MappingProxyType({}),
+    watched: Mapping[int, Any] = MappingProxyType({}),
 ) -> Timed:
     """Run the batch call by call, for devices without a compiled loop.
 
     `launches[v]` are sample v's, one per placement. `running`: address of the 32-bit cell for the case under way;
-    `watched`: by sample. In a sample two launches warm up (or a flush), then everything is enqueued behind a held
-    stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many launches from
-    then on; if its single launch broke the hold ALONE times, it is held no more. A single break may be due to other
-    processes."""
+    `watched`: each Witness by its sample. In a sample two launches warm up (or a flush), then everything is enqueued
+    behind a held stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
+    launches from then on; if its single launch broke the hold ALONE times, it is held no more. A single break may be
+    due to other processes."""
     import numpy as np
 
     cell = ctypes.c_int32.from_address(running)
@@ -275,7 +262,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Stepped | None) -> None:
+def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Any) -> None:
     """Warm up or flush, and write a verified sample's operands before the timed launches."""
     for _ in range(visits.warm[case]):
         launch.call()

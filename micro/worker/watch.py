@@ -78,7 +78,7 @@ class Schedule:
         return early | set(others[:often])
 
     def _more(self) -> int:
-        """Number of samples that the budget of verification allows beyond the fixed ones."""
+        """Return the number of samples that the budget of verification allows beyond the fixed ones."""
         if not self.count:
             return 0
         left = max(FREE, SHARE * self.timed) - self.spent

@@ -13,20 +13,8 @@ from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
 SIDES = ("pad", "pad_top", "pad_left", "pad_bottom", "pad_right")
-LAYER = (
-    "variant",
-    "c",
-    "h",
-    "w",
-    "k",
-    "r",
-    "s",
-    "stride",
-    "dilation",
-    "groups",
-    "direction",
-    *SIDES,
-)  # of a convolution
+# Fields of a convolution's layer.
+LAYER = ("variant", "c", "h", "w", "k", "r", "s", "stride", "dilation", "groups", "direction", *SIDES)
 FORMS = ("stride", "dilation", "groups")  # of a convolution, named where they are not 1
 UNCHANGED = "unchanged"
 
@@ -48,7 +36,7 @@ class Group:
 
     @property
     def measured(self) -> list[Result]:
-        return [x for contest in self.contests for x in contest.results if x.role == "measured"]
+        return [x for contest in self.contests for x in contest.measured]
 
     @property
     def question(self) -> str:
@@ -78,7 +66,7 @@ def groups(run: Run) -> list[Group]:
     """Group contests by operation and the first words of their names, else by what differs in them."""
     by_kind: dict[tuple[str, str], list[Contest]] = {}
     for contest in run.contests:
-        op = next((x.op for x in contest.results if x.role == "measured"), "")
+        op = next((x.op for x in contest.measured), "")
         by_kind.setdefault((_kind(contest, op), op), []).append(contest)
     kinds = [kind for kind, _ in by_kind]
     by_slug: dict[str, Group] = {}
@@ -254,10 +242,4 @@ def size(group: Group) -> str:
 
 def pairs(group: Group) -> list[tuple[Comparison, Result, Result]]:
     """Return each comparison with its contender and its baseline."""
-    triples = []
-    for contest in group.contests:
-        names = {result.name: result for result in contest.results if result.role == "measured"}
-        for x in contest.comparisons:
-            if x.contender in names and x.baseline in names:
-                triples.append((x, names[x.contender], names[x.baseline]))
-    return triples
+    return [x for contest in group.contests for x in contest.compared]

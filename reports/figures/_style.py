@@ -42,7 +42,7 @@ class Look:
 
 def looks(run: Run) -> dict[str, Look]:
     """Return the look of each variant; after the last color they come again with another marker."""
-    names = dict.fromkeys(result.variant for result in run.results if result.role == "measured")
+    names = dict.fromkeys(result.variant for result in run.measured)
     others = [name for name in names if name not in FIXED]
     free = ((OTHERS[i % len(OTHERS)], MARKERS[i % len(MARKERS)]) for i in range(len(others)))
     return {name: Look(*pair) for name, pair in (FIXED | dict(zip(others, free, strict=True))).items()}
@@ -95,8 +95,7 @@ def model(run: Run) -> str:
 
 def where(run: Run) -> str:
     """Return `AMD EPYC, 1 thread, 2026-11-21`."""
-    measured = [result for result in run.results if result.role == "measured"]
-    threads = sorted({result.threads for result in measured if result.seconds} or {x.threads for x in measured})
+    threads = sorted({x.threads for x in run.measured if x.seconds} or {x.threads for x in run.measured})
     count = ", ".join(map(str, threads)) + (" thread" if threads == [1] else " threads")
     return ", ".join(filter(None, (model(run), count, run.environment.started[:10])))
 

@@ -128,7 +128,7 @@ def _bounds(contest: Contest) -> Bounds:
 
     Ticks of its cases stand there, and lines at the median over all contests."""
     measured = [x for x in contest.results if x.role == "ceiling" and not x.by_reads]
-    counts = {x.threads for x in contest.results if x.role == "measured"}
+    counts = {x.threads for x in contest.measured}
     teams = {x.threads for x in measured if _by_all(x.ceiling or "")}
     bounds: Bounds = {}
     for x in measured:

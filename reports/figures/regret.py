@@ -56,9 +56,9 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         return []
     layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
     shown, left = layers[: _axes.MOST], layers[_axes.MOST :]
-    sheet = _style.Sheet(
-        "What does the default cost, against the fastest of a search?", [_about(run), _style.where(run)]
-    )
+    defaults = ", ".join(dict.fromkeys(default.variant for _, default, _ in _searches(run)))
+    title = "What does the default cost, against the fastest of a search?"
+    sheet = _style.Sheet(title, [f"default: {defaults}", _style.where(run)])
     sheet.notes.append(
         "The fastest was chosen in other rounds than these: in its own it was lucky. Hollow, at 1: none was faster "
         "there."
@@ -67,10 +67,6 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         most = max(x.value for every in left for x in every)
         sheet.notes.append(f"{len(left)} layers more are left out, none above {most:.2f}.")
     return [("", _picture(sheet, shown))]
-
-
-def _about(run: Run) -> str:
-    return f"default: {', '.join(dict.fromkeys(default.variant for _, default, _ in _searches(run)))}"
 
 
 def _searches(run: Run) -> Iterator[tuple[Contest, Result, Result]]:
@@ -107,7 +103,10 @@ def _picture(sheet: _style.Sheet, layers: list[list[Regret]]) -> Figure:
     for i, passes in enumerate(layers):
         _points(axes, i, passes)
     largest = [max(passes, key=lambda regret: regret.value) for passes in layers]
-    beside = [(units.ratio(x.value, *x.ends) if x.again else "1", _best(x)) for x in largest]
+    beside = [
+        (units.ratio(x.value, *x.ends), f"{x.direction}, {x.best}") if x.again else ("1", f"{x.direction}, none faster")
+        for x in largest
+    ]
     _axes.finish_rows(axes, beside, "time of the default over time of the fastest, with its 95 % interval")
     return figure
 
@@ -118,7 +117,3 @@ def _points(axes: Axes, row: int, passes: list[Regret]) -> None:
     for x in passes:
         at = row + APART * (names.index(x.direction) - 1)
         _axes.Point(x.value, x.ends, PASSES[x.direction], hollow=x.again is None).draw(axes, False, at)
-
-
-def _best(regret: Regret) -> str:
-    return f"{regret.direction}, {regret.best if regret.again else 'none faster'}"

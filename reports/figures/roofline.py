@@ -50,7 +50,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _timed(contest: Contest) -> list[Result]:
-    return [x for x in contest.results if x.role == "measured" and x.op == "conv" and x.seconds and x.work]
+    return [x for x in contest.measured if x.op == "conv" and x.seconds and x.work]
 
 
 def _unequal(contest: Contest) -> bool:

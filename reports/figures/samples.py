@@ -55,7 +55,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def cases(contest: Contest) -> list[Result]:
-    return [x for x in contest.results if x.role == "measured" and x.samples and x.seconds]
+    return [x for x in contest.measured if x.samples and x.seconds]
 
 
 def _step(count: int) -> float:

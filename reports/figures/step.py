@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports import step, units
@@ -25,35 +27,7 @@ MENTIONED = 8  # boxes without name or time that the notes list
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
 # Colors of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
-COLORS = {
-    "gemm": "#0072B2",
-    "convolution": "#2A2178",
-    "recurrent cell": "#8A7BE0",
-    "attention": "#00A6B8",
-    "normalization": "#009E5A",
-    "pooling": "#A2D45E",
-    "embedding": "#6F7F1D",
-    "element-wise": "#6CC0F0",
-    "reduction": "#A9DCD3",
-    "softmax and loss": "#0B5A3A",
-    "optimizer": "#E58FC0",
-    "copy": "#F0E442",
-    "clear": "#FBF3B4",
-    "cast": "#BFA400",
-    "layout reorder": "#D55E00",
-    "packing": "#F0A020",
-    "random numbers": "#B0209A",
-    "OS memory": "#7A1747",
-    "malloc": "#E8837A",
-    "OS other": "#B03A48",
-    "dispatch": "#777777",
-    "interpreter": "#A6A6A6",
-    "tracer": "#CDB5E6",
-    "data": "#6B4526",
-    "communication": "#C8A582",
-    "waiting": "#F4EFE8",
-    "spin": "#3F3F3F",
-}
+COLORS: dict[str, str] = json.loads(Path(__file__).with_name("step_colors.json").read_bytes())
 OTHER = "#D4D4D4"  # several kinds, or one that is not known
 BRIGHT = 0.36  # luminance from which on letters are dark
 
@@ -85,17 +59,10 @@ class Box:
         """Width in seconds."""
         return self.module.total
 
-    @property
-    def name(self) -> str:
-        """Last part of the module's path, all of it for an outermost module."""
-        module = self.module
-        name = module.path if module.path.startswith("(") or module.depth == 0 else module.path.rpartition(".")[2]
-        return f"{name} ×{module.count}" if module.count > 1 else name
-
     def label(self, scale: Scale) -> str:
         """Return the name and below it the time if they fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
-        name = _style.fitted(self.name, room, POINTS)
+        name = _style.fitted(self.module.name, room, POINTS)
         return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
 
 
@@ -144,6 +111,8 @@ def kinds(breakdown: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]
 
 
 def _picture(breakdown: Breakdown, run: Run) -> Figure:
+    from matplotlib.patches import Patch
+
     placed = boxes(breakdown)
     bars = [*kinds(breakdown, placed), ("residual", breakdown.residual["a"])]
     names = [_style.clipped(name, 30) for name, _ in bars]
@@ -154,7 +123,7 @@ def _picture(breakdown: Breakdown, run: Run) -> Figure:
     order = [name for name, _ in bars]
     colors = sorted((box.module.column for box in placed), key=lambda x: order.index(x) if x in order else len(order))
     sheet = _style.Sheet(_title(breakdown), _about(breakdown, run), key(colors), _notes(breakdown, placed, scale))
-    sheet.entries.append((_hatch(), "residual"))
+    sheet.entries.append((Patch(**HATCHED), "residual"))
     heights = [ROW * (levels + 1) + FRAME, KIND * len(bars) + FRAME]
     figure = sheet.figure(sum(heights))
     tree, below = figure.subplots(2, 1, height_ratios=heights)
@@ -164,12 +133,6 @@ def _picture(breakdown: Breakdown, run: Run) -> Figure:
     for axes, words in ((tree, "By module; below a box is what it consists of"), (below, "By kind of work, summed up")):
         _frame(axes, breakdown, most, words)
     return figure
-
-
-def _hatch() -> Any:
-    from matplotlib.patches import Patch
-
-    return Patch(**HATCHED)
 
 
 def _title(breakdown: Breakdown) -> str:
@@ -201,7 +164,7 @@ def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[st
         f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind that takes "
         "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
     ]
-    bare = sorted((box for box in placed if f"{box.name}\n" not in box.label(scale)), key=lambda box: -box.width)
+    bare = sorted((box for box in placed if f"{box.module.name}\n" not in box.label(scale)), key=lambda box: -box.width)
     if bare:
         listed = ", ".join(
             f"{_style.clipped(box.module.path, 48)} {units.seconds(box.width)}" for box in bare[:MENTIONED]

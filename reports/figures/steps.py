@@ -84,7 +84,8 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     axes.barh(at, [_median(x) for x in timed], BAR, color=_style.SOFT, alpha=0.55, zorder=2)
     axes.barh(at, system, BAR, [_median(x) - s for x, s in zip(timed, system, strict=True)], color=SYSTEM, zorder=2)
     axes.hlines(at, [low for low, _ in ends], [high for _, high in ends], color=_style.INK, linewidth=1.5, zorder=3)
-    beside = [(units.seconds(_median(x)), _over(x, timed), _of_peak(x)) for x in timed]
+    peaks = [f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if x.ceiling else "" for x in timed]
+    beside = [(units.seconds(_median(x)), _over(x, timed), peak) for x, peak in zip(timed, peaks, strict=True)]
     _axes.finish_rows(axes, beside, "milliseconds of a step, with its 95 % interval")
     return figure
 
@@ -99,7 +100,3 @@ def _over(x: Result, timed: Sequence[Result]) -> str:
     """Return `285 % of kernels-only`."""
     least = floor(x, timed)
     return f"{100 * _median(x) / _median(least):.0f} % of {FLOOR}" if least else ""
-
-
-def _of_peak(x: Result) -> str:
-    return f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if x.ceiling else ""

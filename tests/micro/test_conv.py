@@ -1,25 +1,16 @@
-"""micro.conv: which rivals meet on which layers, and the forms of a layer."""
+"""micro.conv: which rivals meet on which layers, and forms of a layer as axes."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
 from kernels.catalog import find
 from kernels.errors import UsageError
-from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.conv.problem import Conv
-from kernels.ops.norm.problem import Norm
-from kernels.ops.pooling.problem import Pooling
-from kernels.ops.stream.problem import Stream
-from kernels.ops.transpose.problem import Transpose
-from kernels.problem import Problem
 from micro import conv
-from micro.contests.conv_forms import same
-from micro.contests.conv_norm_pool import NETS, layers
 from micro.planning.benchmark import NothingWritten
 from tests.micro.plans import contests
 
@@ -29,8 +20,6 @@ ON_A_GPU = {  # what each of these questions sets against each other there
     "winograd": {"cudnn-winograd", "cudnn-winograd-nonfused", "cuda-winograd-2x3", "cuda-implicit"},
     "passes": {"cudnn-find", "cuda-implicit"},
     "layouts": {"cudnn-precomp-gemm", "cudnn-algo-0"},
-    "grouped": {"cuda-im2col", "cudnn-implicit-gemm"},
-    "widths": {"cuda-im2col", "cudnn-algo-0"},
     "engines": {
         "cudnn-guessed",
         "cudnn-find:fma",
@@ -108,48 +97,6 @@ def no_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-# Layouts
-
-
-def test_every_layer_of_whole_blocks_is_relaid() -> None:
-    cases = [case for x in contests("conv", "--relayout", "--all") for case in x.cases]
-    every = {case.problem.c for case in cases if isinstance(case.problem, Conv)}
-    assert {96, 512} <= every and all(c % 16 == 0 for c in every)
-
-
-# The first layer
-
-
-def test_what_takes_no_strides_is_no_first_layer() -> None:
-    assert not any("winograd" in case.variant for x in contests("conv", "--first") for case in x.cases)
-    with pytest.raises(UsageError, match="--variant winograd-4x3"):
-        contests("conv", "--first", "--variant", "winograd-4x3")
-
-
-# Padding
-
-
-@pytest.mark.parametrize(
-    "size, taps, stride, before, behind", [(224, 7, 2, 2, 3), (224, 3, 2, 0, 1), (223, 3, 2, 1, 1), (13, 4, 1, 1, 2)]
-)
-def test_same_is_tensorflows(size: int, taps: int, stride: int, before: int, behind: int) -> None:
-    padded = same(Conv(1, 3, size, size, 8, taps, taps, stride, pad=1))
-    assert (padded.pad_top, padded.pad_left, padded.pad_bottom, padded.pad_right) == (before, before, behind, behind)
-    assert padded.outputs_of_image == (-(-size // stride)) ** 2
-
-
-# The allocator
-
-
-def test_a_heap_is_no_axis_of_its_own_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"^--heap keep: --heap-cost compares the policies"):
-        contests("conv", "--heap-cost", "--heap", "keep")
-    monkeypatch.setenv("MALLOC_MMAP_MAX_", "4")
-    for one in contests("conv", "--heap-cost", "--variant", "direct"):
-        usual, keep = one.cases
-        assert usual.skip is None and str(keep.skip).startswith("--heap keep: MALLOC_MMAP_MAX_ in this environment")
-
-
 # Axes
 
 
@@ -175,65 +122,3 @@ def test_a_heap_is_a_setting_with_several_values() -> None:
     words = ("--heap", "default,keep", "--vary", "heap", "--variant", "torch", "--direction", "forward")
     (one,) = contests("conv", *words)
     assert [case.setting.heap for case in one.cases] == ["default", "keep"]
-
-
-def test_what_is_beside_the_layers_is_repeated_by_its_axes() -> None:
-    axes: Mapping[tuple[str, ...], type[Problem]] = {
-        ("--rows", "8", "--cols", "4"): Transpose,
-        ("--kind", "copy", "--size", "128"): Stream,
-        ("--phase", "forward", "--rows", "8", "--cols", "4"): BiasAct,
-        ("--images", "2", "--maps", "4", "--size", "8"): Norm,
-    }
-    for words, kind in axes.items():
-        assert {type(case.problem) for x in contests("conv", *words) for case in x.cases} == {kind}
-
-
-# --norm-and-pool: what follows each layer of a network
-
-
-@pytest.mark.parametrize(
-    ("name", "number", "gflop"), [("resnet-56", 55, 32.1), ("alexnet-s", 5, 34.5), ("resnet-50", 53, 130.8)]
-)
-def test_a_networks_layers_are_those_of_its_text(name: str, number: int, gflop: float) -> None:
-    """By their number, and by their nominal work of a forward pass."""
-    every = layers(name)
-    assert sum(x.count for x in every) == number
-    assert sum(x.count * x.problem.flops for x in every) == pytest.approx(gflop * 1e9, rel=0.003)
-    assert {*NETS[name].norms, *NETS[name].pooled} <= {x.name for x in every}
-
-
-def test_every_layer_has_the_passes_of_a_step_and_what_follows() -> None:
-    every = contests("conv", "--norm-and-pool", "--all")
-    assert len(every) == sum(len(layers(name)) for name in NETS)
-    for contest in every:
-        problems: list[Any] = [case.problem for case in contest.cases]
-        passes = [x.direction for x in problems if isinstance(x, Conv)]
-        assert passes == (["forward", "wgrad"] if problems[0].c == 3 else ["forward", "dgrad", "wgrad"])
-        assert all(x.phase == "step" for x in problems[len(passes) :])
-        norms = [x for x in problems if isinstance(x, Norm)]
-        assert {(x.images, x.maps, x.size) for x in norms} <= {
-            (problems[0].n, problems[0].k, problems[0].lines[0].outputs)
-        }
-        assert norms or contest.name.startswith("norm-and-pool/alexnet-s")
-
-
-def test_poolings_give_the_image_of_the_next_layer() -> None:
-    edges: dict[str, list[int]] = {name: [] for name in NETS}
-    for contest in contests("conv", "--norm-and-pool", "--all"):
-        pools = {case.problem for case in contest.cases if isinstance(case.problem, Pooling)}
-        edges[contest.name.split("/")[1]] += [x.edge for x in pools]
-    assert edges == {"resnet-56": [], "alexnet-s": [27, 13, 6], "resnet-50": [56]}
-
-
-def test_a_named_kernel_has_the_normalizations_of_its_library() -> None:
-    def kernels(variant: str) -> set[str]:
-        return {case.variant for x in contests("conv", "--norm-and-pool", "--variant", variant) for case in x.cases}
-
-    assert kernels("torch") == {"torch"}
-    assert kernels("im2col") == {"im2col", "c", "c-ops"}
-    assert kernels("onednn-direct") == {"onednn-direct", "c", "c-ops"}
-
-
-def test_a_named_batch_is_that_of_what_follows_too() -> None:
-    for contest in contests("conv", "--norm-and-pool", "--n", "2"):
-        assert {vars(x.problem).get("n", vars(x.problem).get("images")) for x in contest.cases} == {2}

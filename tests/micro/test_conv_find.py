@@ -1,4 +1,4 @@
-"""micro.conv --find and --pareto: what is tried, what is measured again, and what is said of it."""
+"""micro.conv --find: what is tried, what is measured again, and what is said of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from kernels.setting import Setting
 from micro import conv
 from micro.answers.conv_find import CALLS, answer
 from micro.contests import conv_find
-from micro.contests.conv_find import frontier
 from micro.planning.benchmark import Request
-from micro.planning.contest import Contest
 from micro.planning.options import request
 from micro.planning.request import planned
 from tests.build import contested, layer, ranked, run
@@ -45,6 +43,18 @@ def test_the_fastest_is_measured_again_with_the_default_against_it() -> None:
     assert first.name == f"regret/{LAYER.name}" and second.name == f"regret/{faster.name}"
     assert [case.variant for case in first.cases] == ["direct", "torch"]
     assert first.comparisons == ((0, 1),)
+
+
+def test_what_is_measured_again_keeps_setting_and_device() -> None:
+    searched = contested("find", LAYER, {"torch": 10, "direct": 8})
+    (compared,) = searched.comparisons
+    words = {"baseline": compared.baseline, "contender": compared.contender}
+    two = {name: text.replace("threads:1", "threads:2") for name, text in words.items()}
+    results = tuple(replace(x, name=x.name.replace("threads:1", "threads:2")) for x in searched.results)
+    threaded = run(replace(searched, results=results, comparisons=(replace(compared, **two),)))  # type: ignore[arg-type]
+    (contest,) = conv_find.refine(ASKED, threaded)
+    assert [case.setting for case in contest.cases] == [Setting(2), Setting(2)]
+    assert conv_find.refine(replace(ASKED, settings=(Setting(device="fake"),)), threaded) == []
 
 
 def again(problem: Conv, best: str, after: float, default: float, half: float = 0.01) -> object:
@@ -104,58 +114,7 @@ def test_the_regret_of_all_is_of_fresh_rounds() -> None:
     assert statistics.median(sorted(lucky)[-30:]) > 1.04
 
 
-MIB = 1 << 20
-
-
-def limits(one: Contest) -> dict[str, list[int | None]]:
-    by_variant: dict[str, list[int | None]] = {}
-    for case in one.cases:
-        by_variant.setdefault(case.variant, []).append(case.setting.workspace)
-    return by_variant
-
-
-def test_named_limits_hold_for_all() -> None:
-    one = contests("conv", "--pareto", "--workspace", "0,256KiB,1MiB")[0]
-    by_variant = limits(one)
-    assert by_variant.pop("im2col-blocks") == [MIB, MIB // 4]  # 0 has room for no column
-    assert set(map(tuple, by_variant.values())) == {(MIB,)}
-    assert {x.setting.workspace for x in contests("conv", "--pareto", "--workspace", "2MiB")[0].cases} == {2 * MIB}
-    assert contests("conv", "--pareto", "--workspace", "unlimited") == contests("conv", "--pareto")
-    assert None in limits(contests("conv", "--pareto", "--workspace", "1MiB,unlimited")[0])["direct"]
-
-
-def test_a_named_pass_is_that_of_all_layers() -> None:
-    cases = [case for x in contests("conv", "--pareto", "--direction", "dgrad") for case in x.cases]
-    assert {case.problem.direction for case in cases} == {"dgrad"}  # type: ignore[attr-defined]
-
-
-def test_several_limits_are_this_question_s_alone() -> None:
+def test_a_question_takes_one_limit_of_the_workspace() -> None:
     meant, arguments = request(conv.BENCHMARK, "conv", ("--fft", "--workspace", "0,1MiB"), raising=True)
     with pytest.raises(UsageError, match=r"^--workspace 0,1048576: --fft takes one of them$"):
         planned(meant, "conv", arguments)
-
-
-EVERY = (
-    layer(LAYER, "torch", 10e-3, held=24 * MIB),
-    layer(LAYER, "direct", 12e-3),
-    layer(LAYER, "im2col", 9e-3, held=MIB),
-    layer(LAYER, "winograd-4x3", 5e-3, held=8 * MIB),
-    layer(LAYER, "onednn-winograd", 4.97e-3, held=40 * MIB),  # less than its margin
-    layer(LAYER, "fft-scipy", 30e-3, held=285 * MIB),
-    layer(LAYER, "gemm-1x1", 12.5e-3),
-)
-
-
-def test_what_nothing_beats() -> None:
-    assert [x.variant for x in frontier(ranked("pareto", *EVERY))] == ["direct", "im2col", "winograd-4x3"]
-    faster = replace(EVERY[4], seconds=replace(EVERY[4].seconds, median=4.9e-3))  # type: ignore[type-var]
-    assert frontier(ranked("pareto", *EVERY[:4], faster))[-1].variant == "onednn-winograd"
-    assert [x.variant for x in frontier(ranked("pareto", *EVERY[1:2]))] == ["direct"]
-
-
-def test_each_step_is_measured_again_against_the_one_before() -> None:
-    (one,) = conv_find.refine_pareto(ASKED, run(ranked("pareto", *EVERY), ranked("find", *EVERY)))
-    assert one.name == f"steps/{LAYER.name}"
-    assert [case.variant for case in one.cases] == ["direct", "im2col", "winograd-4x3"]
-    assert one.comparisons == ((0, 1), (1, 2))
-    assert conv_find.refine_pareto(ASKED, run(ranked("pareto", *EVERY[1:2]))) == []

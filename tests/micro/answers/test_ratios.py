@@ -1,4 +1,4 @@
-"""The sentences of most questions: ratios, expected ranges, sums of parts, and times without an interval."""
+"""The sentences of most questions: ratios, expected ranges, and times without an interval."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import pytest
 
 from kernels.ops.gemm import Gemm
 from kernels.ops.saxpy import Saxpy
-from kernels.problem import Problem
 from micro.findings import ratios
 from micro.findings.crossing import Bracket, bracket, wins
 from micro.findings.ratios import expectations, expected
-from micro.findings.sums import SumOf
 from micro.planning.contest import Case
-from reports.record import Contest, Result
+from reports.record import Contest
 from tests import build
 from tests.build import LAYER, TIMES, contested, layer, ranked, run, short
 
@@ -57,8 +55,7 @@ def test_labels_are_what_cases_do_not_share() -> None:
 
 def compared(kind: str, a: Case, b: Case, ratio: float, isa: str | None = None) -> Contest:
     first, second = (replace(build.case(1), name=x.name, isa_observed=isa) for x in (a, b))
-    both = {"results": (first, second), "comparisons": (build.compared(second, first, ratio),)}
-    return replace(build.contest(1), contest=f"{kind}/x", **both)  # type: ignore[arg-type]
+    return build.contest(first, second, contest=f"{kind}/x", comparisons=(build.compared(second, first, ratio),))
 
 
 @pytest.mark.parametrize(("ratio", "outcome"), [(2.5, "as expected"), (1.5, "NOT as expected")])
@@ -79,22 +76,6 @@ def test_a_range_may_be_of_one_instruction_set(isa: str, m: int, count: int) -> 
 
 def test_every_expected_range_is_one() -> None:
     assert all(row.low < row.high for row in expectations().values())
-
-
-def sampled(problem: Problem, variant: str, seconds: float, *rejected: int) -> Result:
-    samples = tuple(seconds * (100 if i in rejected else 1 + 0.01 * (i % 2)) for i in range(12))
-    timed = layer(LAYER, variant, seconds)
-    rounds = tuple(range(12))
-    return replace(timed, name=Case(problem, variant).name, samples=samples, rounds=rounds, rejected=rejected)
-
-
-def test_sums_of_parts_are_compared_round_by_round() -> None:
-    parts = [sampled(replace(LAYER, direction=x), "torch", 1.0, 3) for x in ("forward", "dgrad", "wgrad")]
-    answer = SumOf("first/", "without dgrad", r"^(?!.*direction:dgrad)", "")
-    (sentence,) = answer(run(ranked("first", *parts), ranked("other", *parts)))
-    assert sentence == f"{CONV} torch: without dgrad takes 0.6667 [0.6667, 0.6667] times as long."
-    lost = replace(parts[0], status="failed", reason="crashed", seconds=None, samples=())
-    assert answer(run(replace(ranked("first", *parts), results=(lost, *parts[1:])))) == []
 
 
 @pytest.mark.parametrize(

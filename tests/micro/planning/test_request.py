@@ -16,17 +16,13 @@ import pytest
 
 import micro
 from kernels.errors import UsageError, choice
-from kernels.ops.gemm.problem import Gemm
-from kernels.setting import Setting
 from micro import ab, ceiling, selftest
 from micro.arms.server import Arm
 from micro.command.line import main
-from micro.contests.conv_find import again
-from micro.planning.benchmark import Request
 from micro.planning.contest import Case
-from micro.planning.options import request
+from micro.planning.options import removed, request
 from micro.planning.repeat import Repeat
-from reports import record, store
+from reports import store
 from tests.conftest import Ran
 from tests.micro.plans import BENCHMARKS, contests
 
@@ -111,29 +107,13 @@ def test_a_line_that_is_not_understood_is_found(line: str) -> None:
         understood(line)
 
 
-# Planned again from a result
+# Options of the release before
 
 
-SMALL = Gemm(8, 8, 8)
-CASES = [Case(SMALL, name, Setting(2, workspace=512)) for name in ("numpy", "openblas", "naive")]
-MEASURED = record.Contest(f"first/{SMALL.name}/device:x", "who?", "variant", (), ())
-
-
-def asked(device: str = "cpu") -> Request:
-    return Request("gemm", {}, ("openblas",), (Setting(device=device),), frozenset())
-
-
-@pytest.mark.parametrize(("in_turn", "pairs"), [(False, ((0, 1), (0, 2))), (True, ((0, 1), (1, 2)))])
-def test_its_cases_are_those_that_were_chosen(in_turn: bool, pairs: tuple[tuple[int, int], ...]) -> None:
-    names = [case.name for case in (CASES[2], CASES[0], CASES[1])]
-    (contest,) = again(asked(), MEASURED, "second", "still?", names, in_turn=in_turn)
-    assert (contest.name, contest.question, contest.differs) == (f"second/{SMALL.name}/device:x", "still?", "variant")
-    assert [case.name for case in contest.cases] == names
-    assert contest.comparisons == pairs
-
-
-def test_what_another_device_measured_is_that_one_s() -> None:
-    assert again(asked("fake"), MEASURED, "second", "still?", [case.name for case in CASES]) == []
+@pytest.mark.parametrize("line", [x for x in removed().values() if x.startswith("type python -m micro.")])
+def test_what_is_typed_for_a_removed_option_is_planned(line: str) -> None:
+    module, *words = shlex.split(line.partition(", or ")[0])[3:]
+    assert contests(module.removeprefix("micro."), *words)
 
 
 # Names of axes and of variants

@@ -6,14 +6,12 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, state
 from kernels.libs import _optional
+from kernels.problem import Array
 from kernels.provider import Provider
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 RIGORS = ("estimate", "measure", "patient")
 UNALIGNED = "FFTW_UNALIGNED"

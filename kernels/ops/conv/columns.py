@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("columns.cu")
 KERNELS = ("columns_of", "columns_back")

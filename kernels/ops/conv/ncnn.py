@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import ncnn
 from kernels.libs.ncnn import NCNN
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import ALGORITHMS
+from kernels.problem import Array, Work
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array, Work
-    from kernels.setting import Setting
-
 
 FEW = 8  # channels of images and of results up to which it takes no Winograd
 TILES = {2: "use_winograd23_convolution", 4: "use_winograd43_convolution", 6: "use_winograd63_convolution"}
@@ -62,8 +59,6 @@ def text(problem: Conv) -> str:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, choice: Choice) -> Bind:
-    import numpy as np
-
     cached_filter.refuse_cold(setting)
     network = partial(ncnn.net, text(problem), options=choice.options, threads=setting.threads)
     kernel = _named(problem, choice, setting.threads)
@@ -98,8 +93,6 @@ def tile(problem: Conv, choice: Choice, threads: int) -> int:
 
     A filter that copies the image errs only within the tile of one large number. Raises Unavailable for another
     pattern."""
-    import numpy as np
-
     w = np.zeros((problem.k, problem.c, 3, 3), np.float32)
     channels = np.arange(problem.k) % problem.c
     w[np.arange(problem.k), channels, 1, 1] = 1

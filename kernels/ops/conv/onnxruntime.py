@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import onnxruntime
 from kernels.libs.onnxruntime import ONNXRUNTIME
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv
+from kernels.problem import Array
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
 
 IR, OPSET = 8, 13  # read by all releases of the last years
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
@@ -124,8 +121,6 @@ def given(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 def _bound(session: Any, inputs: dict[str, Array], y: Array) -> Any:
     """Return a binding of the session to the operands in place."""
-    import numpy as np
-
     binding = session.io_binding()
     for name, array in inputs.items():
         binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)

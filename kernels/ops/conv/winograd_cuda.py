@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
-from kernels.launch import Launch, in_turn
+from kernels.launch import Bind, Launch, in_turn
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.columns import refuse_room
@@ -15,10 +15,7 @@ from kernels.ops.conv.cook_toom import TAPS
 from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("winograd.cu")
 TILES = (2, 4)  # outputs of a tile, down and across

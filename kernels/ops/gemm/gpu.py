@@ -8,20 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import nvcc
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import cublas, numba, pycuda, skcuda, torch_cuda
 from kernels.nvcc import Geometry
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
-from kernels.problem import Operand
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Problem
-
+from kernels.problem import Operand, Problem
 
 SOURCE = Path(__file__).with_name("gemm.cu")
 TILES = {"sgemm_naive": (8, 32), "sgemm_tiled": (64, 64)}  # rows and columns of C that a block computes
@@ -134,8 +130,6 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
 
     It queries the stream's state and sets it at each call, and so cannot be captured.
     """
-    import numpy as np
-
     binding: Any = importlib.import_module("cupy_backends.cuda.libs.cublas")
     handle = device.cp.cuda.Device().cublas_handle
     factors = np.array([problem.alpha, problem.beta], np.float32)
@@ -236,8 +230,6 @@ def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
     """Return a prepare of the Numba kernel, compiled for the layout of the problem's operands."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
-        import numpy as np
-
         cuda = numba.cuda()
         function, stream = kernels()[kernel], cuda.external_stream(device.stream.ptr)
         factors = np.float32(problem.alpha), np.float32(problem.beta)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
 from kernels.libs import cublas as cublas_library
 from kernels.libs import pycuda, torch_cuda
 from kernels.libs.cublas import CUBLAS
@@ -25,9 +25,6 @@ from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
 from kernels.ops.update.variants import called, fusable, fused_work, parts, rules, separate_work
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
 
 FLOAT = 4  # bytes
 PRODUCT = 2  # kernels at most: cuBLAS may add up parts of a long sum in a second one

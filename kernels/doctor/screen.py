@@ -6,11 +6,9 @@ import platform
 import textwrap
 from collections.abc import Iterator
 
-from kernels.ceilings import CPU
 from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
-from kernels.doctor.survey import Inventory
-from kernels.doctor.system import System
+from kernels.doctor.survey import Inventory, System
 from kernels.isa import FAMILIES
 
 WIDTH, LABEL = 100, 17  # columns
@@ -37,7 +35,6 @@ def lines(inventory: Inventory) -> list[str]:
         "tools": tools(inventory),
         "missing": missing(inventory),
         "may cost time": iter(remarks(inventory)),
-        "known figures": figures(inventory),
     }
     output = []
     for title, rows in groups.items():
@@ -90,6 +87,8 @@ def bindings(inventory: Inventory) -> Rows:
 
 
 def system(inventory: Inventory) -> Rows:
+    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
+    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
     if (about := inventory.system) is None:
         yield "system", f"not known{_why(inventory, 'system')}"
         return
@@ -185,17 +184,6 @@ def _steering(inventory: Inventory) -> Rows:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
     if about.huge_pages == "never":
         yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"
-
-
-def figures(inventory: Inventory) -> Rows:
-    """Yield the figures that this user has measured, and their folder."""
-    if CPU not in inventory.ceilings:
-        yield "ceilings", "none yet: python -m micro.ceiling (20 s)"
-    for name, peaks in inventory.ceilings.items():
-        yield f"ceilings {name}", peaks
-    yield "self-test", inventory.selftest or "none yet: python -m micro.selftest"
-    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
-    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
 
 
 def _why(inventory: Inventory, key: str) -> str:

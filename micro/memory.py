@@ -8,7 +8,6 @@ import functools
 import sys
 from dataclasses import replace
 
-from kernels import faults
 from kernels.errors import SuiteError
 from kernels.ops.chase.problem import Chase
 from kernels.ops.exchange.problem import Exchange
@@ -40,12 +39,8 @@ def _real(run: Run) -> bool:
 
 
 def faults_answer(run: Run) -> list[str]:
-    """Return the sentences on faults; save the costs in the state folder for later commands."""
-    if not _real(run):
-        return answers.faults_answer(run)
-    if (costs := answers.faults(run)) is not None:
-        faults.save(costs)
-    return answers.faults_answer(run, *_accounted())
+    """Return the sentences on faults, on this machine's processor beside other accounts of them."""
+    return answers.faults_answer(run, *(_accounted() if _real(run) else ()))
 
 
 def answer(run: Run) -> list[str]:

@@ -280,8 +280,8 @@ def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
     return partial(scipy_fft.rfft2, frames, workers=1)
 
 
-def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned: bool = True) -> Callable[[], Array]:
-    execute = fftw.plan(frames, spectra, inverse, rigor, aligned).execute
+def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str) -> Callable[[], Array]:
+    execute = fftw.plan(frames, spectra, inverse, rigor).execute
     result = frames if inverse else spectra
 
     def transform() -> Array:
@@ -372,7 +372,5 @@ ROWS: tuple[Variant[Conv], ...] = (
     *_rows(BY_PYFFTW, "pyfftw", SEARCHED["measure"], (ASKED, ALWAYS)),
     *_rows(BY_PYFFTW, "pyfftw-estimate", SEARCHED["estimate"]),
     *_rows(BY_PYFFTW, "pyfftw-patient", SEARCHED["patient"]),
-    # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
-    *_rows(BY_PYFFTW, "pyfftw-unaligned", partial(by_fftw, rigor="measure", aligned=False))[:1],
     *_rows(BY_TORCH, "torch", by_torch, ((), ASKED)),
 )

@@ -1,21 +1,20 @@
-"""Every element-wise row on a CPU, right at odd shapes; softmax at its extremes; kernels that are wrong, refused."""
+"""Element-wise rows on a CPU: softmax and activations at their extremes; kernels that are wrong, refused."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels.catalog import find, variants
-from kernels.errors import UsageError, WrongResult
+from kernels.catalog import find, rows
+from kernels.errors import WrongResult
 from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
-from kernels.ops.cast.problem import KINDS, doubles
+from kernels.ops.cast.problem import doubles
 from kernels.ops.dropout import Dropout
 from kernels.ops.norm import Norm
 from kernels.ops.pooling import Pooling
@@ -24,76 +23,6 @@ from kernels.problem import Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.kernels.rows import CPU, checked
-
-ACTIVATIONS = [
-    Activation(count, kind, phase, place)
-    for count, kind, phase, place in itertools.product(
-        (1, 37, 1091), ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
-    )
-]
-SOFTMAXES = [
-    Softmax(*shape, labels, before, want)
-    for shape, labels, before, want in itertools.product(
-        ((1, 1), (3, 7), (2, 1025), (1, 2051)),
-        ("index", "one-hot"),
-        ("none", "softmax", "log-softmax"),
-        ("step", "forward"),
-    )
-]
-POOLINGS = [
-    Pooling(2, channels, size, window, pool, layout, phase, relu)
-    for (channels, size), window, pool, layout, phase, relu in itertools.product(
-        ((1, 3), (3, 38), (35, 9)), (2, 3), ("max", "avg"), ("nchw", "nhwc"), ("forward", "step"), ("no", "yes")
-    )
-    if (pool, relu) != ("avg", "yes")
-]
-PROBLEMS: list[Problem] = [
-    *ACTIVATIONS,
-    *SOFTMAXES,
-    *POOLINGS,
-    *(Cast(values, kind) for values in (1, 37, 1091) for kind in KINDS),
-    *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "dgrad")),
-    *(BiasAct(*shape) for shape in ((1, 1, 1), (5, 67, 19))),
-    *(Dropout(units, rate) for units in (2, 37, 40003) for rate in (0.1, 0.5)),
-    *(
-        Norm(*shape, *how)
-        for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
-        for how in itertools.product(("batch", "lrn"), ("train", "frozen"), ("forward", "step"))
-        if how[:2] != ("lrn", "frozen")
-    ),
-]
-
-
-def rows(problem: Problem) -> list[Variant[Any]]:
-    """Those that run here."""
-    return [
-        row
-        for row in variants(problem.op)
-        if row.device == "cpu" and row.missing() is None and row.accepts(problem) is None
-    ]
-
-
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_every_row_is_right(problem: Problem) -> None:
-    for row in rows(problem):
-        checked(problem, row)
-
-
-@pytest.mark.parametrize("op", sorted({problem.op for problem in PROBLEMS}))
-def test_no_row_goes_untried(op: str) -> None:
-    tried = {row.name for problem in PROBLEMS if problem.op == op for row in rows(problem)}
-    assert tried == {row.name for row in variants(op) if row.device == "cpu" and row.missing() is None}
-
-
-@pytest.mark.parametrize("problem", [x for x in PROBLEMS if x.op != "dropout"], ids=lambda problem: problem.name)
-def test_a_bound_is_no_wide_gate(problem: Problem) -> None:
-    """A thousandth more is refused wherever there is an answer that is not zero."""
-    x = problem.fill(np.random.default_rng(5))
-    off = {name: 1.002 * right for name, right in problem.reference(x).items()}
-    for evidence in problem.compare(x, off, 2.0**-24, "dense"):
-        exact = problem.precision == "bf16" or not np.abs(off[evidence.operand]).max()
-        assert exact or not (evidence.error <= evidence.bound).all(), evidence.operand
-
 
 # Softmax where exponentials overflow, and where nothing differs
 
@@ -155,7 +84,7 @@ def test_activations_at_their_extremes(kind: str) -> None:
     if kind == "exp":
         ends = ends[:, :-2]
     problem = Activation(ends.size, kind)
-    for row in rows(problem):
+    for row in (x for x in rows("activation", "cpu") if not x.missing() and not x.accepts(problem)):
         y = np.full_like(ends, np.nan)
         row.prepare(problem, CPU, Setting())([ends, y]).call()
         (evidence,) = problem.compare({"x": ends}, {"y": y}, row.u(problem), "dense")
@@ -295,27 +224,6 @@ WRONG: list[tuple[Problem, Callable[..., None], str]] = [
 def test_a_wrong_kernel_is_refused(problem: Problem, run: Callable[..., None], why: str) -> None:
     with pytest.raises(WrongResult, match=why):
         checked(problem, wrong(run))
-
-
-# Problems that cannot be, and what they are
-
-
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda: Pooling(1, 1, 8, 4), "--window 4"),
-        (lambda: Pooling(1, 1, 2, 3), "--window 3"),
-        (lambda: Pooling(1, 1, 8, pool="avg", relu="yes"), "does not commute"),
-        (lambda: BiasAct(1, 1, 2, "dgrad"), "--terms 2"),
-        (lambda: Dropout(8, 1.0), "--rate 1"),
-        (lambda: Norm(1, 1, 1, "lrn", "frozen"), "--mode frozen"),
-        (lambda: Activation(8, "gelu"), "--kind gelu"),
-        (lambda: Cast(8, "f16-f32"), "--convert f16-f32"),
-    ],
-)
-def test_impossible_problems_are_refused(make: Callable[[], Problem], why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        make()
 
 
 def test_relu_commutes_with_the_maximum() -> None:

@@ -183,7 +183,7 @@ def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         given = dict(zip(names, addresses(buffers), strict=True))
-        arguments = [
+        arguments: list[tuple[str, Any]] = [
             (LETTERS[kind], given[str(value)] if kind == "operand" else value) for kind, value in geometry.arguments
         ]
         call = pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)

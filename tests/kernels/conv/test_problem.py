@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.errors import UsageError
 from kernels.ops.conv import projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
 from kernels.ops.conv.shape import PASSES
@@ -209,20 +208,6 @@ def test_rivals_share_the_projected_truth(direction: str, monkeypatch: pytest.Mo
     honest[0] *= 1.01
     again = projected.compare(problem, x, {output.name: honest}, U, "dense")[0]
     assert not (again.error <= again.bound).all()
-
-
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"groups": 3}, "--groups 3"),
-        ({"r": 9}, "--r 9"),
-        ({"layout": "nchw16c"}, "--layout nchw16c"),
-        ({"stride": 0}, "--stride 0"),
-    ],
-)
-def test_what_is_no_convolution_is_refused(fields: dict[str, Any], word: str) -> None:
-    with pytest.raises(UsageError, match=word):
-        Conv(**{"n": 1, "c": 4, "h": 7, "w": 6, "k": 6, **fields})
 
 
 def test_a_kernel_that_transforms_is_judged_by_planes() -> None:

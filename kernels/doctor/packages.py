@@ -22,10 +22,6 @@ class Part:
     install: str | None = None  # command that installs it
 
 
-def absent(reason: str, install: str | None) -> Part:
-    return Part(False, reason=reason, install=install)
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A package that the doctor looks for."""
@@ -72,7 +68,7 @@ BINDINGS: dict[str, Callable[[], str | None]] = {
     "CuPy": cuda.missing,
     "PyCUDA": pycuda.missing,
     "scikit-cuda": skcuda.missing,
-    "Numba for CUDA": lambda: cuda.missing() or numba.missing(),
+    "Numba for CUDA": numba.cuda_missing,
     "PyTorch for CUDA": torch_cuda.missing,
     "NVML": nvml.missing,
 }
@@ -100,7 +96,7 @@ def package(wanted: Wanted) -> Part:
     except Exception as error:  # broken metadata and finders raise anything
         return _half(summary(error), wanted)
     if distribution is None:
-        return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
+        return _half("no metadata", wanted) if there else Part(False, reason="not installed", install=wanted.install)
     if not version:
         return _half("metadata without a version", wanted)
     if not there:
@@ -112,7 +108,7 @@ def package(wanted: Wanted) -> Part:
 
 def _half(what: str, wanted: Wanted) -> Part:
     again = wanted.install.replace("pip install", "pip install --force-reinstall")
-    return absent(f"half-installed: {what}", again)
+    return Part(False, reason=f"half-installed: {what}", install=again)
 
 
 def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | None:

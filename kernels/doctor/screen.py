@@ -15,13 +15,6 @@ WIDTH, LABEL = 100, 17  # columns
 Rows = Iterator[tuple[str, str]]
 VENDOR = "GenuineIntel"  # of processors and of MKL
 GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
-CAPS = (
-    "MKL_ENABLE_INSTRUCTIONS",
-    "ONEDNN_MAX_CPU_ISA",
-    "DNNL_MAX_CPU_ISA",
-    "ATEN_CPU_CAPABILITY",
-    "MKL_DEBUG_CPU_TYPE",
-)
 WIDE = "avx512"
 
 
@@ -114,10 +107,9 @@ def tools(inventory: Inventory) -> Rows:
 
 def _rights(rights: Rights) -> str:
     kernel = {True: "permitted", False: "refused", None: "not known"}[rights.kernel_samples]
-    counters = {True: "here", False: "none", None: "not known"}[rights.hardware]
-    paranoid = "not known" if rights.paranoid is None else str(rights.paranoid)
-    unclear = f" ({rights.why})" if rights.why and None in (rights.kernel_samples, rights.hardware) else ""
-    return f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}{unclear}"
+    return (
+        f"kernel samples {kernel}; perf_event_paranoid: {'not known' if rights.paranoid is None else rights.paranoid}"
+    )
 
 
 def missing(inventory: Inventory) -> Rows:
@@ -171,15 +163,9 @@ def _openblas(inventory: Inventory) -> Rows:
 
 
 def _steering(inventory: Inventory) -> Rows:
-    """Yield remarks on variables, malloc and huge pages."""
+    """Yield remarks on malloc and huge pages."""
     if (about := inventory.system) is None:
         return
-    for name in CAPS:
-        if value := about.variables.get(name):
-            yield (
-                "instructions",
-                f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
-            )
     if (about.libc or "").startswith("glibc") and not about.malloc_variables:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
     if about.huge_pages == "never":

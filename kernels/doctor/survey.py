@@ -100,17 +100,10 @@ def system(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> Sy
         affinity,
         *quota(root),
         transparent.partition("[")[2].partition("]")[0] or None,  # as in "always [madvise] never"
-        libc(),
+        " ".join(platform.libc_ver()).strip() or None,
         variables(MALLOC, environment),
         variables(TUNING, environment),
     )
-
-
-def libc() -> str | None:
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _device(kind: str) -> dict[str, Any]:

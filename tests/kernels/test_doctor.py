@@ -252,20 +252,6 @@ def test_a_way_to_a_gpu_has_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> N
     assert packages.bindings() == reasons
 
 
-def test_numba_wants_a_gpu_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernels.libs import cuda, numba
-
-    reasons: dict[str, str | None] = {"cuda": "no driver", "numba": "no numba"}
-    monkeypatch.setattr(cuda, "missing", lambda: reasons["cuda"])
-    monkeypatch.setattr(numba, "missing", lambda: reasons["numba"])
-    way = packages.BINDINGS["Numba for CUDA"]
-    assert way() == "no driver"
-    reasons["cuda"] = None
-    assert way() == "no numba"
-    reasons["numba"] = None
-    assert way() is None
-
-
 def test_the_ways_are_on_the_screen_and_in_the_document(
     own_state: Path, capsys: pytest.CaptureFixture[str], here: survey.Inventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,7 +304,6 @@ def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
         "this processor is AuthenticAMD's": cpu(plain, vendor="AuthenticAMD"),
         "it takes Zen kernels (avx2), and there is avx512": blas(plain, kernels="Zen", isa="avx2"),
         "OPENBLAS_CORETYPE=Haswell chooses its kernels": blas(plain, kernels="Haswell", asked="Haswell"),
-        "ONEDNN_MAX_CPU_ISA=AVX2 limits": system(plain, variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}),
         "large freed blocks back": system(plain, malloc_variables={}),
         "transparent ones are off": system(plain, huge_pages="never"),
     }

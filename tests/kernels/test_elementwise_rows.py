@@ -244,35 +244,29 @@ def test_a_second_log_softmax_changes_nothing() -> None:
     assert np.abs(doubled.reference(x)["dx"] - once.reference(x)["dx"]).max() > 0.1
 
 
-@pytest.mark.parametrize("problem", [Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot")])
-def test_the_gradient_is_that_of_the_loss(problem: Softmax) -> None:
-    """By differences of float64."""
+GRADIENTS: list[tuple[Problem, str, tuple[str, ...]]] = [
+    *(
+        (problem, "loss", ("x",))
+        for problem in (Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot"))
+    ),
+    *((Norm(2, 3, 2, "batch", mode, "step"), "y", ("x", "scale", "shift")) for mode in ("train", "frozen")),
+    (Norm(2, 3, 2, "lrn", phase="step"), "y", ("x",)),
+]
+
+
+@pytest.mark.parametrize(("problem", "of", "inputs"), GRADIENTS, ids=lambda x: getattr(x, "name", None))
+def test_gradients_are_those_of_the_result(problem: Problem, of: str, inputs: tuple[str, ...]) -> None:
+    """Of the sum of the losses, or of dy·y, by differences of float64."""
     drawn = problem.fill(np.random.default_rng(4))
     x = {name: array if name == "labels" else array.astype("f8") for name, array in drawn.items()}
-    gradient, step = problem.reference(x)["dx"].ravel(), 1e-6
-    for i in range(problem.count):
+    right, step = problem.reference(x), 1e-6
+    for name, i in [(each, i) for each in inputs for i in range(x[each].size)]:
         ends = []
         for sign in (1, -1):
-            moved = x["x"].copy()
+            moved = x[name].copy()
             moved.flat[i] += sign * step
-            ends.append(problem.reference(x | {"x": moved})["loss"].sum())
-        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
-
-
-@pytest.mark.parametrize("how", [("batch", "train"), ("batch", "frozen"), ("lrn", "train")])
-def test_the_gradient_of_a_normalization_is_that_of_its_result(how: tuple[str, str]) -> None:
-    """Of Σ dy·y, by differences of float64."""
-    problem = Norm(2, 3, 2, *how, phase="step")
-    x = {name: array.astype("f8") for name, array in problem.fill(np.random.default_rng(4)).items()}
-    right, step = problem.reference(x), 1e-6
-    for name in ("x", "scale", "shift") if problem.method == "batch" else ("x",):
-        for i in range(x[name].size):
-            ends = []
-            for sign in (1, -1):
-                moved = x[name].copy()
-                moved.flat[i] += sign * step
-                ends.append((problem.reference(x | {name: moved})["y"] * x["dy"]).sum())
-            assert right[f"d{name}"].flat[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+            ends.append((problem.reference(x | {name: moved})[of] * x.get("dy", 1)).sum())
+        assert right[f"d{name}"].flat[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
 
 
 def test_a_double_is_two_words() -> None:

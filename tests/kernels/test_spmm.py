@@ -111,36 +111,16 @@ def test_a_dense_product_does_more_work() -> None:
 Faulty = Callable[[Spmm, Array], None]
 
 
-def last_of_each_row(problem: Spmm, weights: Array) -> None:
-    for row in weights:
-        row[np.flatnonzero(row)[-1:]] = 0
-
-
 def last_of_one_row(problem: Spmm, weights: Array) -> None:
     full = np.flatnonzero(weights.any(axis=1))[-1]
     weights[full, np.flatnonzero(weights[full])[-1]] = 0
-
-
-def last_of_long_rows(problem: Spmm, weights: Array) -> None:
-    """Those of an odd number: what a loop over pairs forgets."""
-    for row in weights:
-        places = np.flatnonzero(row)
-        row[places[-1:] if len(places) % 2 else []] = 0
-
-
-def without_values(problem: Spmm, weights: Array) -> None:
-    weights[weights != 0] = 1
 
 
 def in_half(problem: Spmm, weights: Array) -> None:
     weights[...] = weights.astype(np.float16)
 
 
-def a_column_on(problem: Spmm, weights: Array) -> None:
-    weights[...] = np.roll(weights, 1, axis=1)
-
-
-FAULTS = (last_of_each_row, last_of_one_row, last_of_long_rows, without_values, in_half, a_column_on)
+FAULTS = (last_of_one_row, in_half)
 
 
 def made(fault: Faulty | None) -> Variant[Any]:

@@ -104,42 +104,6 @@ def test_taps_inside_the_image_are_counted(form: str) -> None:
     assert problem.inside <= problem.flops
 
 
-def wrong(problem: Conv, x: dict[str, Any], how: str) -> Any:
-    """An answer as a defect would give it."""
-    (output,) = problem.outputs
-    other = {name: array.copy() for name, array in x.items()}
-    name = next(iter(x)) if how in ("tf32", "element") else list(x)[-1]
-    if how == "tf32":
-        other = {key: (array.view("u4") & np.uint32(0xFFFFE000)).view("f4") for key, array in x.items()}
-    elif how == "tap":
-        problem.plain(other[name])[0, 0, 0, 0] = 0
-    elif how == "turned":
-        other[name] = np.ascontiguousarray(problem.laid(problem.plain(other[name])[:, :, ::-1, ::-1], name))
-    elif how == "element":
-        other[name].flat[other[name].size // 2] = 0
-    elif how == "shifted":
-        return np.roll(problem.reference(x)[output.name].astype("f4"), 1, axis=-1)
-    return problem.reference(other)[output.name].astype("f4")
-
-
-@pytest.mark.parametrize("how", ["tf32", "tap", "turned", "element", "shifted"])
-@pytest.mark.parametrize("direction", PASSES)
-@pytest.mark.parametrize("kind", [Conv, Spread])
-@pytest.mark.parametrize("dear", [False, True])
-def test_wrong_twins_are_refused(
-    how: str, direction: str, kind: type[Conv], dear: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if dear:
-        monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
-    problem = kind(2, 32, 8, 8, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction)
-    x = problem.fill(np.random.default_rng(4))
-    (output,) = problem.outputs
-    got = wrong(problem, x, how)
-    assert not all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: got}, U, "dense"))
-    honest = problem.reference(x)[output.name].astype("f4")
-    assert all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: honest}, U, "dense"))
-
-
 def coarsely(x: dict[str, Any], cut: bool) -> dict[str, Any]:
     """In TF32: cut, or rounded."""
     more = np.uint32(0 if cut else 0x1000)

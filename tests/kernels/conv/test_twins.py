@@ -171,6 +171,12 @@ def families(problem: Conv) -> dict[tuple[type[Conv], float], Variant[Conv]]:
     return {(row.judged(problem).__class__, row.growth): row for row in rows("conv", "cpu") if not row.accepts(problem)}
 
 
+@pytest.mark.parametrize("direction", PASSES)
+def test_wrong_twins_are_refused_by_projections(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
+    test_wrong_twins_are_refused_by_the_bounds_of_every_family(Conv(2, 32, 8, 8, 32, pad=1, direction=direction))
+
+
 @pytest.mark.parametrize("problem", [*cases(SMALL), *cases(LAYERS), *cases(LARGE, pytest.mark.slow)])
 def test_wrong_twins_are_refused_by_the_bounds_of_every_family(problem: Conv) -> None:
     """And the right one is by none."""

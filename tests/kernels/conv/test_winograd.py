@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -202,8 +201,3 @@ def test_executed_work_is_a_known_share_of_the_nominal(shape: Any, ratios: tuple
         assert problem.flops / work.flops == pytest.approx(ratio, abs=0.005)
         a = {"2": 4, "4": 6, "6": 8}[name.split("-")[1][0]]
         assert work.flops - kept.flops == 5 * a * (a + 3) * problem.k * problem.c
-
-
-def test_names_and_roles() -> None:
-    assert [row.name for row in ROWS] == [f"{name}{kept}" for kept, name in itertools.product(("", "-kept"), NAMES)]
-    assert {row.name for row in ROWS if row.roles} == {"winograd-2x3", "winograd-4x3", "winograd-6x3"}

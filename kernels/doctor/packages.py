@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from kernels.errors import summary
-from kernels.libs import cublas, cublaslt, cuda, cusparse, mkl, numba, nvml, onednn, pycuda, skcuda, torch_cuda
+from kernels.libs import cuda, mkl, numba, nvml, onednn, pycuda, skcuda, torch_cuda
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,7 @@ BASE = {
 }
 BINDINGS: dict[str, Callable[[], str | None]] = {
     "CUDA driver": cuda.driver_missing,
-    "cuBLAS": cublas.missing,
-    "cuBLASLt": cublaslt.missing,
-    "cuDNN": cuda.libraries_missing,
-    "cuFFT": cuda.libraries_missing,
-    "cuSPARSE": cusparse.missing,
+    **dict.fromkeys(("cuBLAS", "cuBLASLt", "cuDNN", "cuFFT", "cuSPARSE"), cuda.libraries_missing),
     "CuPy": cuda.missing,
     "PyCUDA": pycuda.missing,
     "scikit-cuda": skcuda.missing,

@@ -13,7 +13,6 @@ from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
-from kernels.problem import Work
 from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("columns.cu")
@@ -36,13 +35,6 @@ def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("
 def column_bytes(problem: Conv) -> int:
     """Return the bytes of the columns of one image, all groups included."""
     return 4 * problem.c * problem.r * problem.s * problem.outputs_of_image
-
-
-def work(problem: Conv) -> Work:
-    """Return the work of the products, which multiply the padding too.
-
-    The columns of few images may stay in a cache."""
-    return Work(problem.flops, problem.bytes)
 
 
 def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:

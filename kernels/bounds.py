@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kernels.dtypes import UNIT_ROUNDOFF
-
-if TYPE_CHECKING:
-    from kernels.dtypes import Array
+from kernels.dtypes import UNIT_ROUNDOFF, Array
+from kernels.lazy import np
 
 PRODUCT = 16.0  # honest products make at most 5.5 u |A||B| from K = 1 to 26752, half precision 187 u
 COARSE = UNIT_ROUNDOFF["fp16"]  # from this roundoff on, errors of terms add up like a random walk
@@ -26,8 +22,6 @@ def product(absolute: Array, want: Array, u: float, terms: int, *, inputs_exact:
     show. Errors of fp32 sums, which a tensor core truncates, and of the result's rounding are added. `inputs_exact`:
     inputs have the type that is multiplied, so that only partial sums are rounded to it. `absolute`, |A||B|, is
     overwritten."""
-    import numpy as np
-
     if u < COARSE:
         absolute *= PRODUCT * u
         return absolute
@@ -46,8 +40,6 @@ def judged(got: Array, want: Array, error: Array, bound: Array) -> tuple[Array, 
     """Return error and bound of a probe that contains NaN and infinity.
 
     Where the right answer is NaN or infinite, only that value is right; elsewhere error and bound stay."""
-    import numpy as np
-
     odd = ~np.isfinite(want)
     same = np.where(np.isnan(want), np.isnan(got), got == want)
     return np.where(odd, np.where(same, 0.0, np.inf), error), np.where(odd, 0.0, bound)

@@ -1,4 +1,4 @@
-"""The file of ceilings that `python -m micro.ceiling` measured last, which the doctor reads."""
+"""The file of ceilings that `python -m micro.ceiling` measured last."""
 
 from __future__ import annotations
 
@@ -29,19 +29,6 @@ def save(ceilings: Ceilings, device: str = CPU) -> None:
     state.write(_file(device), json.dumps(asdict(ceilings)))
 
 
-def others() -> tuple[str, ...]:
-    """Return the names of the measured devices other than the CPU."""
-    stems = sorted(path.stem for path in state.folder().glob("ceilings-*.json"))
-    return tuple(stem.removeprefix("ceilings-").replace("-", ":", 1) for stem in stems)
-
-
 def load(device: str = CPU) -> Ceilings | None:
     """Return this user's last ceilings of a device, or None if there are none that can be read."""
-    try:
-        record = json.loads((state.folder() / _file(device)).read_bytes())
-        bandwidth = {
-            kind: {int(size): rate for size, rate in rates.items()} for kind, rates in record["bandwidth"].items()
-        }
-        return Ceilings(record["measured"], record["environment"], record["flops"], bandwidth)
-    except (OSError, ValueError, KeyError, AttributeError):
-        return None
+    return state.load(_file(device), Ceilings)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernels.lazy import np
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = "NDArray[Any]"
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4, "int64": 8}
 UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are judged
@@ -42,15 +44,11 @@ NOT_A_NUMBER = 0x7FC0  # bfloat16's
 @functools.cache
 def stored_as(kind: Any) -> str:
     """Return the element type of an array whose NumPy type is `kind`."""
-    import numpy as np
-
     return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32", "int64")}[np.dtype(kind).str[1:]]
 
 
 def encode(x: Array, dtype: str) -> Array:
     """Return numbers as stored in memory, rounded to nearest, ties to even; int8 is clipped to ±127."""
-    import numpy as np
-
     if dtype == "int8":
         return np.asarray(np.clip(np.rint(np.nan_to_num(x, nan=0)), -127, 127), STORED[dtype])
     if dtype in LEAST:
@@ -67,8 +65,6 @@ def encode(x: Array, dtype: str) -> Array:
 
 def decode(x: Array) -> Array:
     """Return stored numbers as float32, int32 and int64 below 2^53 exactly as float64; uint16 is bfloat16."""
-    import numpy as np
-
     if x.dtype in (np.int32, np.int64):
         return np.where(x == np.iinfo(x.dtype).min, np.nan, x.astype(np.float64))
     if x.dtype == np.uint16:
@@ -82,8 +78,6 @@ def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
 
     `data`: standard normal, with or without sign; uniform in [0, 1); whole from −8 to 8; or zeros. `seed` may be a
     generator."""
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     if data == "zeros":
         return np.zeros(count, STORED[dtype])
@@ -97,8 +91,6 @@ def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
 
 def spread(dtype: str) -> Any:
     """Return the factor that makes normal numbers typical of a type; 1 except for whole numbers."""
-    import numpy as np
-
     return np.float32(SPREAD if dtype in ("int8", "int32") else 1.0)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.nvcc import Argument, Geometry
-    from kernels.problem import Problem
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
+from kernels.nvcc import Argument, Geometry
+from kernels.problem import Problem
 
 
 def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -> Callable[[Any, Any, object], Bind]:
@@ -69,8 +67,6 @@ def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int
 
 def _passed(argument: Argument, places: Mapping[str, int]) -> Any:
     """Return an argument as CuPy takes it, a number of exactly the parameter's type."""
-    import numpy as np
-
     kind, value = argument
     if kind == "operand":
         return np.uint64(places[str(value)])

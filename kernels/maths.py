@@ -7,15 +7,13 @@ import functools
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, openmp
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
+from kernels.problem import Array
 from kernels.setting import Setting
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.problem import Array
 
 MATHS = Path(__file__).with_name("maths.c")
 POINTER, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float

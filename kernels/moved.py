@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernels import places
+from kernels.lazy import np
 from kernels.problem import Excerpt, Operand, Problem
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LENGTH = 4  # bytes of a number
 SPECIAL = (math.nan, math.inf)  # a copy of them is the same

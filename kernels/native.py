@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kernels.launch import Entry, Launch
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
+from kernels.problem import Array
 
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

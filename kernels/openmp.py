@@ -8,18 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.isa import BITS, MARCH
+from kernels.launch import Launch
 from kernels.native import launch
-
-if TYPE_CHECKING:
-    from kernels.launch import Launch
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
+from kernels.problem import Array
+from kernels.setting import Setting
 
 WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from kernels.lazy import np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    Places: TypeAlias = tuple[NDArray[np.int64], ...]
+Places: TypeAlias = "tuple[NDArray[np.int64], ...]"
 
 ELEMENTS = 1 << 12  # of an operand that is looked at whole
 BLOCK = 64  # elements that lie together where a part is taken
@@ -20,15 +21,11 @@ READ = 1 << 19  # elements of its inputs
 
 def every(shape: Sequence[int]) -> Places:
     """Return all places of an operand."""
-    import numpy as np
-
     return tuple(np.arange(extent) for extent in shape)
 
 
 def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> NDArray[np.int64]:
     """Return at most `most` places of an axis: all, or random blocks, the end as likely as the rest."""
-    import numpy as np
-
     if extent <= most:
         return np.arange(extent)
     count = -(-extent // block)

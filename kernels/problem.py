@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from kernels import bounds
 from kernels.dtypes import BYTES, DATA, STORED, decode, drawn, rounded
 from kernels.errors import UsageError
-from kernels.places import every
+from kernels.lazy import np
+from kernels.places import Places, every
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from kernels.places import Places
-
-    Array: TypeAlias = NDArray[Any]
-    Arrays: TypeAlias = Mapping[str, Array]
+Array: TypeAlias = "NDArray[Any]"
+Arrays: TypeAlias = "Mapping[str, Array]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +114,12 @@ NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them at an
 
 
 def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
-    import numpy as np
-
     some = decode(drawn(rng, min(math.prod(x.shape), NUMBERS), x.dtype, data))
     return np.resize(np.abs(some, out=some) if x.nonnegative else some, x.shape)
 
 
 def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng: np.random.Generator) -> None:
     """Multiply rows, counted along an axis, by random powers of ten."""
-    import numpy as np
-
     for x, along in graded:
         sizes = [extent if axis == along else 1 for axis, extent in enumerate(x.shape)]
         powers = 10 ** rng.uniform(-bounds.GRADES, bounds.GRADES, sizes)
@@ -282,16 +276,12 @@ class Problem:
         """Return the largest |error| of each output element allowed at unit roundoff u, growth included.
 
         The default is none: numbers that are moved or counted are right or wrong."""
-        import numpy as np
-
         return {name: np.zeros_like(array) for name, array in want.items()}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
         """Compare the answer with the truth, output by output.
 
         An operation with an expensive reference overrides this."""
-        import numpy as np
-
         if probe == SPECIAL:
             with np.errstate(all="ignore"):
                 return self._compare_special(x, got, u)

@@ -6,18 +6,14 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build
 from kernels.errors import Unavailable
-from kernels.launch import Entry, Launch
+from kernels.launch import Bind, Entry, Launch
 from kernels.native import CALL
-from kernels.problem import Work
+from kernels.problem import Array, Problem, Work
 from kernels.variant import Variant
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array, Problem
 
 SOURCE = Path(__file__).with_name("repeated.c")
 

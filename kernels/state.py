@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 VARIABLE = "KERNELGAP_STATE"
 
 
@@ -51,3 +53,13 @@ def write_bytes(name: str, content: bytes) -> Path:
         stream.write(content)
     os.replace(temporary, target)
     return target
+
+
+def load(name: str, kind: type[T]) -> T | None:
+    """Return the record of this kind in the JSON file `name`, or None if there is none that can be read."""
+    import msgspec  # imported here because plans do not need it
+
+    try:
+        return msgspec.json.decode((folder() / name).read_bytes(), type=kind)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None

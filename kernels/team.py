@@ -6,15 +6,12 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Launch
 from kernels.native import launch, structure
-
-if TYPE_CHECKING:
-    from kernels.launch import Launch
-    from kernels.problem import Array
+from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("team.c")
 INT64 = ctypes.c_int64

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import BuildError, Unavailable, UsageError
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.problem import Array, Problem
+from kernels.launch import Bind, Launch
+from kernels.problem import Array, Problem
 
 SOURCE = ".c"
 SUFFIXES = (SOURCE, ".so", ".dylib")

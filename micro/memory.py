@@ -8,7 +8,6 @@ import functools
 import sys
 from dataclasses import replace
 
-from kernels import faults
 from kernels.errors import SuiteError
 from kernels.ops.chase.problem import Chase
 from kernels.ops.exchange.problem import Exchange
@@ -34,13 +33,10 @@ def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
 
 
 def faults_answer(run: Run) -> list[str]:
-    """Return the sentences on faults; save the costs in the state folder for later commands."""
+    """Return the sentences on faults, on this machine's processor beside other accounts of them."""
     touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
-    if not any(result.device == "cpu" and result.seconds for result in touches):  # on this machine's processor
-        return answers.faults_answer(run)
-    if (costs := answers.faults(run)) is not None:
-        faults.save(costs)
-    return answers.faults_answer(run, *_accounted())
+    real = any(result.device == "cpu" and result.seconds for result in touches)
+    return answers.faults_answer(run, *(_accounted() if real else ()))
 
 
 def answer(run: Run) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from kernels import suite
+from kernels.doctor.packages import Part
 from kernels.errors import SuiteError, summary
 from kernels.libs import mkl, openblas
 from kernels.libs.cblas import Blas
@@ -24,18 +25,14 @@ PATIENCE = 20.0  # seconds, from a cold disk
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
-    """A BLAS library, with the reason and the remedy if it is missing."""
+class Library(Part):
+    """A BLAS library."""
 
-    here: bool
-    version: str | None = None
     kernels: str | None = None  # family of kernels that the library chose
     isa: str | None = None
     asked: str | None = None  # family in OPENBLAS_CORETYPE
     threads: int | None = None
     path: str | None = None
-    reason: str | None = None
-    install: str | None = None  # as in Part
 
 
 def opened(name: str) -> Library:
@@ -87,7 +84,8 @@ def library(name: str) -> Library:
         return _damaged(name, summary(error))
     asked = os.environ.get("OPENBLAS_CORETYPE") if blas.kernels else None
     path = os.path.realpath(blas.path)
-    return Library(True, blas.version, blas.kernels, blas.isa, asked, blas.get_threads(), path)
+    facts = (blas.kernels, blas.isa, asked, blas.get_threads(), path)
+    return Library(True, blas.version, None, None, *facts)
 
 
 if __name__ == "__main__":

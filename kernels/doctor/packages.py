@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from kernels.errors import summary
-from kernels.libs import cublas, cublaslt, cuda, cusparse, mkl, numba, nvml, onednn, pycuda, skcuda, torch_cuda
+from kernels.libs import cuda, mkl, numba, nvml, onednn, pycuda, skcuda, torch_cuda
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,6 @@ class Part:
     version: str | None = None
     reason: str | None = None  # why it is not here
     install: str | None = None  # command that installs it
-
-
-def absent(reason: str, install: str | None) -> Part:
-    return Part(False, reason=reason, install=install)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +60,11 @@ BASE = {
 }
 BINDINGS: dict[str, Callable[[], str | None]] = {
     "CUDA driver": cuda.driver_missing,
-    "cuBLAS": cublas.missing,
-    "cuBLASLt": cublaslt.missing,
-    "cuDNN": cuda.libraries_missing,
-    "cuFFT": cuda.libraries_missing,
-    "cuSPARSE": cusparse.missing,
+    **dict.fromkeys(("cuBLAS", "cuBLASLt", "cuDNN", "cuFFT", "cuSPARSE"), cuda.libraries_missing),
     "CuPy": cuda.missing,
     "PyCUDA": pycuda.missing,
     "scikit-cuda": skcuda.missing,
-    "Numba for CUDA": lambda: cuda.missing() or numba.missing(),
+    "Numba for CUDA": numba.cuda_missing,
     "PyTorch for CUDA": torch_cuda.missing,
     "NVML": nvml.missing,
 }
@@ -100,7 +92,7 @@ def package(wanted: Wanted) -> Part:
     except Exception as error:  # broken metadata and finders raise anything
         return _half(summary(error), wanted)
     if distribution is None:
-        return _half("no metadata", wanted) if there else absent("not installed", wanted.install)
+        return _half("no metadata", wanted) if there else Part(False, reason="not installed", install=wanted.install)
     if not version:
         return _half("metadata without a version", wanted)
     if not there:
@@ -112,7 +104,7 @@ def package(wanted: Wanted) -> Part:
 
 def _half(what: str, wanted: Wanted) -> Part:
     again = wanted.install.replace("pip install", "pip install --force-reinstall")
-    return absent(f"half-installed: {what}", again)
+    return Part(False, reason=f"half-installed: {what}", install=again)
 
 
 def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | None:

@@ -6,24 +6,15 @@ import platform
 import textwrap
 from collections.abc import Iterator
 
-from kernels.ceilings import CPU
 from kernels.doctor.libraries import Library
 from kernels.doctor.perf import Rights
-from kernels.doctor.survey import Inventory
-from kernels.doctor.system import System
+from kernels.doctor.survey import Inventory, System
 from kernels.isa import FAMILIES
 
 WIDTH, LABEL = 100, 17  # columns
 Rows = Iterator[tuple[str, str]]
 VENDOR = "GenuineIntel"  # of processors and of MKL
 GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
-CAPS = (
-    "MKL_ENABLE_INSTRUCTIONS",
-    "ONEDNN_MAX_CPU_ISA",
-    "DNNL_MAX_CPU_ISA",
-    "ATEN_CPU_CAPABILITY",
-    "MKL_DEBUG_CPU_TYPE",
-)
 WIDE = "avx512"
 
 
@@ -37,7 +28,6 @@ def lines(inventory: Inventory) -> list[str]:
         "tools": tools(inventory),
         "missing": missing(inventory),
         "may cost time": iter(remarks(inventory)),
-        "known figures": figures(inventory),
     }
     output = []
     for title, rows in groups.items():
@@ -90,6 +80,8 @@ def bindings(inventory: Inventory) -> Rows:
 
 
 def system(inventory: Inventory) -> Rows:
+    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
+    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
     if (about := inventory.system) is None:
         yield "system", f"not known{_why(inventory, 'system')}"
         return
@@ -115,10 +107,9 @@ def tools(inventory: Inventory) -> Rows:
 
 def _rights(rights: Rights) -> str:
     kernel = {True: "permitted", False: "refused", None: "not known"}[rights.kernel_samples]
-    counters = {True: "here", False: "none", None: "not known"}[rights.hardware]
-    paranoid = "not known" if rights.paranoid is None else str(rights.paranoid)
-    unclear = f" ({rights.why})" if rights.why and None in (rights.kernel_samples, rights.hardware) else ""
-    return f"hardware counters: {counters}; kernel samples {kernel}; perf_event_paranoid: {paranoid}{unclear}"
+    return (
+        f"kernel samples {kernel}; perf_event_paranoid: {'not known' if rights.paranoid is None else rights.paranoid}"
+    )
 
 
 def missing(inventory: Inventory) -> Rows:
@@ -172,30 +163,13 @@ def _openblas(inventory: Inventory) -> Rows:
 
 
 def _steering(inventory: Inventory) -> Rows:
-    """Yield remarks on variables, malloc and huge pages."""
+    """Yield remarks on malloc and huge pages."""
     if (about := inventory.system) is None:
         return
-    for name in CAPS:
-        if value := about.variables.get(name):
-            yield (
-                "instructions",
-                f"{name}={value} limits what a library may use; without it: env -u {name} {GEMM} --variant torch,mkl",
-            )
     if (about.libc or "").startswith("glibc") and not about.malloc_variables:
         yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
     if about.huge_pages == "never":
         yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"
-
-
-def figures(inventory: Inventory) -> Rows:
-    """Yield the figures that this user has measured, and their folder."""
-    if CPU not in inventory.ceilings:
-        yield "ceilings", "none yet: python -m micro.ceiling (20 s)"
-    for name, peaks in inventory.ceilings.items():
-        yield f"ceilings {name}", peaks
-    yield "self-test", inventory.selftest or "none yet: python -m micro.selftest"
-    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
-    yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
 
 
 def _why(inventory: Inventory, key: str) -> str:

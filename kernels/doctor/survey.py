@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from kernels import state
+from kernels.cgroup import quota
 from kernels.devices import kinds, open_device
-from kernels.doctor import figures, packages, perf
+from kernels.doctor import packages, perf
 from kernels.doctor.libraries import LIBRARIES, Library, opened
 from kernels.doctor.packages import Part
-from kernels.doctor.system import System, system
 from kernels.doctor.tools import TOOLS, tool
 from kernels.errors import SuiteError, summary
+from kernels.steering import MALLOC, TUNING, variables
+from kernels.textfile import ROOT, read
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Facts of the system; None: not known."""
+
+    cores: int | None  # logical processors
+    affinity: tuple[int, ...] | None
+    limited: bool | None  # whether a cgroup limits processor time
+    quota: float | None  # processors' worth of time that the cgroup allows
+    huge_pages: str | None  # setting of transparent ones
+    libc: str | None  # name and version, as "glibc 2.36"
+    malloc_variables: dict[str, str]
+    variables: dict[str, str]  # that steer libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +50,6 @@ class Inventory:
     system: System | None
     tools: dict[str, Part]
     perf: perf.Rights | None
-    ceilings: dict[str, str]  # by device
-    selftest: str | None
     state: str | None
     state_temporary: bool
     not_told: dict[str, str]  # errors of facts that raised
@@ -58,12 +72,9 @@ def survey() -> Inventory:
             return None
 
     where = attempt("state", state.folder)  # first, and once: its cache is not made for threads
-    now = datetime.now(UTC)
     with ThreadPoolExecutor() as threads:
         libraries, tools = threads.map(opened, LIBRARIES), threads.map(tool, TOOLS)
         devices = {kind: _device(kind) for kind in kinds()}
-        ceilings = attempt("ceilings", partial(figures.peaks, now)) if where else None
-        selftest = attempt("selftest", partial(figures.selftest, now)) if where else None
         facts, rights = attempt("system", system), attempt("perf", perf.rights)
     return Inventory(
         devices,
@@ -74,11 +85,24 @@ def survey() -> Inventory:
         facts,
         dict(zip(TOOLS, tools, strict=True)),
         rights,
-        ceilings or {},
-        selftest,
         str(where) if where else None,
         bool(where) and state.is_temporary(),
         not_told,
+    )
+
+
+def system(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> System:
+    """Return the facts of the system whose files lie in `root`."""
+    affinity = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else None
+    transparent = read(root / "sys/kernel/mm/transparent_hugepage/enabled") or ""
+    return System(
+        os.cpu_count(),
+        affinity,
+        *quota(root),
+        transparent.partition("[")[2].partition("]")[0] or None,  # as in "always [madvise] never"
+        " ".join(platform.libc_ver()).strip() or None,
+        variables(MALLOC, environment),
+        variables(TUNING, environment),
     )
 
 

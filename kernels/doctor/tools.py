@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernels import build
-from kernels.doctor.packages import Part, absent
+from kernels.doctor.packages import Part
 from kernels.errors import Unavailable, summary
 from kernels.nvcc import find as find_nvcc
 
@@ -29,7 +29,7 @@ def tool(name: str) -> Part:
     try:
         return TOOLS[name]()
     except Exception as error:  # whatever is broken here is a reason
-        return absent(f"{name} does not run: {summary(error)}", INSTALL[name])
+        return Part(False, None, f"{name} does not run: {summary(error)}", INSTALL[name])
 
 
 def c_compiler() -> Part:
@@ -37,7 +37,7 @@ def c_compiler() -> Part:
     try:
         path, version = build.compiler()
     except Unavailable:
-        return absent("no C compiler; $CC may name one", INSTALL["cc"])
+        return Part(False, None, "no C compiler; $CC may name one", INSTALL["cc"])
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
         trial = _run([path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"], TRIAL)
@@ -66,12 +66,12 @@ def program(name: str, programs: Sequence[str | None]) -> Part:
     """Return the first of `programs` that is present, with its version if it reports one."""
     path = next((place for x in programs if x and (place := shutil.which(x))), None)
     if path is None:
-        return absent("not found", INSTALL[name])
+        return Part(False, None, "not found", INSTALL[name])
     reply = _run([path, "--version"])
     lines = [line.strip() for line in (reply.stdout + reply.stderr).splitlines() if line.strip()]
     if reply.returncode or not lines:
         # Ubuntu's perf is a script that finds no perf for the running kernel.
-        return absent(f"{path} does not run: {(lines or ['no answer'])[0]}", INSTALL[name])
+        return Part(False, None, f"{path} does not run: {(lines or ['no answer'])[0]}", INSTALL[name])
     version = next((line for line in lines if "release" in line), lines[0])  # nvcc's, after its copyright
     return Part(True, version.removeprefix("Cuda compilation tools, ").removeprefix("perf version "))
 

@@ -34,9 +34,7 @@ TYPES = {
 }
 
 
-def missing() -> str | None:
-    """Return why cuBLAS cannot be called here, or None."""
-    return cuda.libraries_missing()
+missing = cuda.libraries_missing
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,6 @@ class Algorithm:
     waves: float  # how often it fills the GPU: 1.0 is exactly once
 
 
-def missing() -> str | None:
-    """Return why cuBLASLt cannot be called here, or None."""
-    return cublas.missing()
-
-
 def open_handle(stream: int, workspace_address: int, workspace_bytes: int, library: Any = None) -> Handle:
     """Open a handle on `stream` for the life of the process. Raises Unavailable.
 
@@ -193,4 +188,4 @@ def _set(on: Handle, kind: str, descriptor: ctypes.c_void_p, attribute: int, val
     on.check(name, getattr(on.api, name)(descriptor, INT(attribute), ctypes.byref(value), size))
 
 
-CUBLASLT = Provider("cublas", "cuda", missing, cublas.kernel)
+CUBLASLT = Provider("cublas", "cuda", cublas.missing, cublas.kernel)

@@ -49,11 +49,6 @@ class Csr:
     k: int
 
 
-def missing() -> str | None:
-    """Return why cuSPARSE cannot be called here, or None."""
-    return cuda.libraries_missing()
-
-
 def open_handle(stream: int, library: Any = None) -> Handle:
     """Open a handle on `stream`. Raises Unavailable, LaunchError."""
     api, handle = library or cuda.load("cusparse"), POINTER()
@@ -118,4 +113,4 @@ def kernel() -> tuple[str | None, str | None]:
     return by_properties("cuSPARSE", cuda.load("cusparse").cusparseGetProperty), None
 
 
-CUSPARSE = Provider("cusparse", "cuda", missing, kernel)
+CUSPARSE = Provider("cusparse", "cuda", cuda.libraries_missing, kernel)

@@ -6,17 +6,14 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, state
 from kernels.libs import _optional
+from kernels.problem import Array
 from kernels.provider import Provider
 
-if TYPE_CHECKING:
-    from kernels.problem import Array
-
 RIGORS = ("estimate", "measure", "patient")
-UNALIGNED = "FFTW_UNALIGNED"
 SETS = ("avx512", "avx2", "avx", "sse2", "neon")  # as codelets are named, the widest first
 
 missing = partial(_optional.missing, "pyfftw")
@@ -62,11 +59,10 @@ class Plan:
         return call
 
 
-def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool = True, threads: int = 1) -> Plan:
+def plan(images: Array, spectra: Array, inverse: bool, rigor: str, threads: int = 1) -> Plan:
     """Plan a transform of the last two axes, real images to half spectra or inverse, unscaled.
 
-    The plan runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra. Unless
-    `aligned`, its instructions take arrays anywhere.
+    The plan runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra.
 
     Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
     PATIENT."""
@@ -74,7 +70,7 @@ def plan(images: Array, spectra: Array, inverse: bool, rigor: str, aligned: bool
     pyfftw.forget_wisdom()
     if known:
         pyfftw.import_wisdom((b"", known, b""))
-    flags = [f"FFTW_{rigor.upper()}", *(["FFTW_DESTROY_INPUT"] if inverse else []), *([] if aligned else [UNALIGNED])]
+    flags = [f"FFTW_{rigor.upper()}", *(["FFTW_DESTROY_INPUT"] if inverse else [])]
     direction = "FFTW_BACKWARD" if inverse else "FFTW_FORWARD"
     arrays = (spectra, images) if inverse else (images, spectra)
     planned = pyfftw.FFTW(*arrays, axes=(1, 2), direction=direction, flags=flags, threads=threads)

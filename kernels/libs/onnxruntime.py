@@ -1,4 +1,4 @@
-"""ONNX Runtime on a processor: a model as bytes, at a level of optimization and a number of threads."""
+"""ONNX Runtime on a processor: a model as bytes, with all optimizations and a number of threads."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ def load() -> Any:
     return _optional.load("onnxruntime", lambda ort: (ort.InferenceSession, ort.SessionOptions, ort.IOBinding))
 
 
-def session(model: bytes, threads: int, level: str) -> Any:
-    """Return a session of a model; `level` of its optimizations: basic, all."""
-    return load().InferenceSession(model, _options(threads, level), providers=["CPUExecutionProvider"])
+def session(model: bytes, threads: int) -> Any:
+    """Return a session of a model."""
+    return load().InferenceSession(model, _options(threads), providers=["CPUExecutionProvider"])
 
 
-def _options(threads: int, level: str) -> Any:
+def _options(threads: int) -> Any:
     ort = load()
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = ERRORS
-    levels = ort.GraphOptimizationLevel
-    options.graph_optimization_level = {"basic": levels.ORT_ENABLE_BASIC, "all": levels.ORT_ENABLE_ALL}[level]
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     return options
 
 
-def optimized(model: bytes, level: str) -> bytes:
+def optimized(model: bytes) -> bytes:
     """Return the model after optimization."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
-        options = _options(1, level)
+        options = _options(1)
         options.optimized_model_filepath = str(path)
         load().InferenceSession(model, options, providers=["CPUExecutionProvider"])
         return path.read_bytes()

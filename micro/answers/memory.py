@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from kernels.devices import kind_of
-from kernels.faults import Cost, Faults
 from kernels.ops.pages.accounting import Account, Profile
 from micro.findings.ratios import expectations
 from micro.findings.select import timed
@@ -22,6 +21,23 @@ NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 UNREADY = "its launches are too short or too long to be made ready for one by one"
 WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
 PLATEAU = 4  # times the second level: end of the plateau on both machines examined
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one fault and their 95 % interval; None: unbounded."""
+
+    seconds: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Costs of pages by their size in bytes."""
+
+    fault: dict[int, Cost]  # first touch of a page, beyond a touch of memory touched before
+    unmap: dict[int, Cost]  # mapping a page and giving it back
 
 
 def _cost(cost: Cost) -> str:
@@ -164,7 +180,7 @@ def faults(run: Run) -> Faults | None:
             unmap[problem.page] = each(cost, problem.pages)
     if not fault:
         return None
-    return Faults(run.environment.started, run.environment.digest, fault, unmap)
+    return Faults(fault, unmap)
 
 
 @dataclass(frozen=True)

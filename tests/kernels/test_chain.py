@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.devices.cpu import Cpu
-from kernels.errors import UsageError, WrongResult
+from kernels.errors import WrongResult
 from kernels.launch import Launch
 from kernels.ops.chain import Chain, variants
 from kernels.ops.transfer import variants as transfer
@@ -58,16 +58,3 @@ def test_a_chain_without_one_of_its_kernels_is_refused(links: int) -> None:
 
     with pytest.raises(WrongResult, match="off"):
         checked(Chain(4096, links), Variant("short", "cpu", "mine", prepare))
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ((6,), "--size 6: take a multiple of 4"),
-        ((4, 65), "--links 65: take 64 or fewer"),
-        ((4, 3, 4), "--elsewhere 4: the chain has 3 kernels"),
-    ],
-)
-def test_chains_that_are_none_are_usage(fields: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=f"^{why}"):
-        Chain(*fields)

@@ -1,21 +1,20 @@
-"""Every element-wise row on a CPU, right at odd shapes; softmax at its extremes; kernels that are wrong, refused."""
+"""Element-wise rows on a CPU: softmax and activations at their extremes; kernels that are wrong, refused."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels.catalog import find, variants
-from kernels.errors import UsageError, WrongResult
+from kernels.catalog import find, rows
+from kernels.errors import WrongResult
 from kernels.launch import Launch
 from kernels.ops.activation import Activation
 from kernels.ops.biasact import BiasAct
 from kernels.ops.cast import Cast
-from kernels.ops.cast.problem import KINDS, doubles
+from kernels.ops.cast.problem import doubles
 from kernels.ops.dropout import Dropout
 from kernels.ops.norm import Norm
 from kernels.ops.pooling import Pooling
@@ -24,76 +23,6 @@ from kernels.problem import Problem
 from kernels.setting import Setting
 from kernels.variant import Variant
 from tests.kernels.rows import CPU, checked
-
-ACTIVATIONS = [
-    Activation(count, kind, phase, place)
-    for count, kind, phase, place in itertools.product(
-        (1, 37, 1091), ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
-    )
-]
-SOFTMAXES = [
-    Softmax(*shape, labels, before, want)
-    for shape, labels, before, want in itertools.product(
-        ((1, 1), (3, 7), (2, 1025), (1, 2051)),
-        ("index", "one-hot"),
-        ("none", "softmax", "log-softmax"),
-        ("step", "forward"),
-    )
-]
-POOLINGS = [
-    Pooling(2, channels, size, window, pool, layout, phase, relu)
-    for (channels, size), window, pool, layout, phase, relu in itertools.product(
-        ((1, 3), (3, 38), (35, 9)), (2, 3), ("max", "avg"), ("nchw", "nhwc"), ("forward", "step"), ("no", "yes")
-    )
-    if (pool, relu) != ("avg", "yes")
-]
-PROBLEMS: list[Problem] = [
-    *ACTIVATIONS,
-    *SOFTMAXES,
-    *POOLINGS,
-    *(Cast(values, kind) for values in (1, 37, 1091) for kind in KINDS),
-    *(BiasAct(rows, cols, 0, phase) for rows, cols in ((1, 1), (5, 67)) for phase in ("forward", "dgrad")),
-    *(BiasAct(*shape) for shape in ((1, 1, 1), (5, 67, 19))),
-    *(Dropout(units, rate) for units in (2, 37, 40003) for rate in (0.1, 0.5)),
-    *(
-        Norm(*shape, *how)
-        for shape in ((2, 1, 3), (3, 7, 7), (2, 19, 9))
-        for how in itertools.product(("batch", "lrn"), ("train", "frozen"), ("forward", "step"))
-        if how[:2] != ("lrn", "frozen")
-    ),
-]
-
-
-def rows(problem: Problem) -> list[Variant[Any]]:
-    """Those that run here."""
-    return [
-        row
-        for row in variants(problem.op)
-        if row.device == "cpu" and row.missing() is None and row.accepts(problem) is None
-    ]
-
-
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_every_row_is_right(problem: Problem) -> None:
-    for row in rows(problem):
-        checked(problem, row)
-
-
-@pytest.mark.parametrize("op", sorted({problem.op for problem in PROBLEMS}))
-def test_no_row_goes_untried(op: str) -> None:
-    tried = {row.name for problem in PROBLEMS if problem.op == op for row in rows(problem)}
-    assert tried == {row.name for row in variants(op) if row.device == "cpu" and row.missing() is None}
-
-
-@pytest.mark.parametrize("problem", [x for x in PROBLEMS if x.op != "dropout"], ids=lambda problem: problem.name)
-def test_a_bound_is_no_wide_gate(problem: Problem) -> None:
-    """A thousandth more is refused wherever there is an answer that is not zero."""
-    x = problem.fill(np.random.default_rng(5))
-    off = {name: 1.002 * right for name, right in problem.reference(x).items()}
-    for evidence in problem.compare(x, off, 2.0**-24, "dense"):
-        exact = problem.precision == "bf16" or not np.abs(off[evidence.operand]).max()
-        assert exact or not (evidence.error <= evidence.bound).all(), evidence.operand
-
 
 # Softmax where exponentials overflow, and where nothing differs
 
@@ -155,7 +84,7 @@ def test_activations_at_their_extremes(kind: str) -> None:
     if kind == "exp":
         ends = ends[:, :-2]
     problem = Activation(ends.size, kind)
-    for row in rows(problem):
+    for row in (x for x in rows("activation", "cpu") if not x.missing() and not x.accepts(problem)):
         y = np.full_like(ends, np.nan)
         row.prepare(problem, CPU, Setting())([ends, y]).call()
         (evidence,) = problem.compare({"x": ends}, {"y": y}, row.u(problem), "dense")
@@ -297,27 +226,6 @@ def test_a_wrong_kernel_is_refused(problem: Problem, run: Callable[..., None], w
         checked(problem, wrong(run))
 
 
-# Problems that cannot be, and what they are
-
-
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda: Pooling(1, 1, 8, 4), "--window 4"),
-        (lambda: Pooling(1, 1, 2, 3), "--window 3"),
-        (lambda: Pooling(1, 1, 8, pool="avg", relu="yes"), "does not commute"),
-        (lambda: BiasAct(1, 1, 2, "dgrad"), "--terms 2"),
-        (lambda: Dropout(8, 1.0), "--rate 1"),
-        (lambda: Norm(1, 1, 1, "lrn", "frozen"), "--mode frozen"),
-        (lambda: Activation(8, "gelu"), "--kind gelu"),
-        (lambda: Cast(8, "f16-f32"), "--convert f16-f32"),
-    ],
-)
-def test_impossible_problems_are_refused(make: Callable[[], Problem], why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        make()
-
-
 def test_relu_commutes_with_the_maximum() -> None:
     """One reference for both orders: here against the other order, written out."""
     problem = Pooling(2, 3, 11, 3, relu="yes")
@@ -336,35 +244,29 @@ def test_a_second_log_softmax_changes_nothing() -> None:
     assert np.abs(doubled.reference(x)["dx"] - once.reference(x)["dx"]).max() > 0.1
 
 
-@pytest.mark.parametrize("problem", [Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot")])
-def test_the_gradient_is_that_of_the_loss(problem: Softmax) -> None:
-    """By differences of float64."""
+GRADIENTS: list[tuple[Problem, str, tuple[str, ...]]] = [
+    *(
+        (problem, "loss", ("x",))
+        for problem in (Softmax(2, 5), Softmax(2, 5, before="softmax"), Softmax(2, 5, "one-hot"))
+    ),
+    *((Norm(2, 3, 2, "batch", mode, "step"), "y", ("x", "scale", "shift")) for mode in ("train", "frozen")),
+    (Norm(2, 3, 2, "lrn", phase="step"), "y", ("x",)),
+]
+
+
+@pytest.mark.parametrize(("problem", "of", "inputs"), GRADIENTS, ids=lambda x: getattr(x, "name", None))
+def test_gradients_are_those_of_the_result(problem: Problem, of: str, inputs: tuple[str, ...]) -> None:
+    """Of the sum of the losses, or of dy·y, by differences of float64."""
     drawn = problem.fill(np.random.default_rng(4))
     x = {name: array if name == "labels" else array.astype("f8") for name, array in drawn.items()}
-    gradient, step = problem.reference(x)["dx"].ravel(), 1e-6
-    for i in range(problem.count):
+    right, step = problem.reference(x), 1e-6
+    for name, i in [(each, i) for each in inputs for i in range(x[each].size)]:
         ends = []
         for sign in (1, -1):
-            moved = x["x"].copy()
+            moved = x[name].copy()
             moved.flat[i] += sign * step
-            ends.append(problem.reference(x | {"x": moved})["loss"].sum())
-        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
-
-
-@pytest.mark.parametrize("how", [("batch", "train"), ("batch", "frozen"), ("lrn", "train")])
-def test_the_gradient_of_a_normalization_is_that_of_its_result(how: tuple[str, str]) -> None:
-    """Of Σ dy·y, by differences of float64."""
-    problem = Norm(2, 3, 2, *how, phase="step")
-    x = {name: array.astype("f8") for name, array in problem.fill(np.random.default_rng(4)).items()}
-    right, step = problem.reference(x), 1e-6
-    for name in ("x", "scale", "shift") if problem.method == "batch" else ("x",):
-        for i in range(x[name].size):
-            ends = []
-            for sign in (1, -1):
-                moved = x[name].copy()
-                moved.flat[i] += sign * step
-                ends.append((problem.reference(x | {name: moved})["y"] * x["dy"]).sum())
-            assert right[f"d{name}"].flat[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+            ends.append((problem.reference(x | {name: moved})[of] * x.get("dy", 1)).sum())
+        assert right[f"d{name}"].flat[i] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
 
 
 def test_a_double_is_two_words() -> None:

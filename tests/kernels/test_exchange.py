@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernels.errors import UsageError
 from kernels.ops.exchange import Exchange
 from kernels.ops.exchange.problem import DISTANCES, THREADS, WARP
 
@@ -55,19 +54,3 @@ def test_no_sum_is_larger_than_is_exact(how: str) -> None:
     largest = problem.reference({"x": np.full((problem.processors, THREADS), 1.0)})["y"].max()
     drawn = problem.fill(np.random.default_rng(2))["x"].max()
     assert 0 < drawn * largest < 2**24
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (("load", 33), "--spread 33: of load take 0 to 32"),
-        (("shuffle", 2), "--spread 2: of shuffle take 1 to 1"),
-        (("add-shared", 0), "--spread 0: of add-shared take 1 to 1024"),
-        (("add-global", 2049, 1, 2), "--spread 2049: of add-global take 1 to 2048"),
-        (("add-shared", 1, 1 << 14), "--steps 16384: of 1024 threads a word take fewer than 16777216"),
-    ],
-)
-def test_what_cannot_be_is_refused(asked: tuple[str, int], told: str) -> None:
-    with pytest.raises(UsageError) as found:
-        Exchange(*asked)
-    assert told in str(found.value)

@@ -11,34 +11,17 @@ import pytest
 
 from kernels import maths
 from kernels.catalog import find
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import Unavailable
 from kernels.libs import fftw
 from kernels.ops.fft import Fft, variants
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
 from kernels.setting import Setting
-from kernels.variant import Variant
-from micro.planning.contest import Case, parse
 from tests.kernels.rows import CPU, checked
 
-SIZES = ((1, 2, 2), (3, 2, 5), (2, 7, 4), (3, 15, 31), (2, 30, 36), (1, 97, 3), (3, 32, 32), (2, 64, 64), (2, 32, 128))
 LONG = ((1, 256, 32), (1, 32, 1024), (1, 128, 512))  # lengths of every remainder of radix 4, rows and columns
 DIRECTIONS = ("r2c", "c2r")
 PAIR = Fft(2, 32, 64)
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-@pytest.mark.parametrize("row", VARIANTS, ids=lambda row: row.name)
-def test_rows_are_right_or_say_why_not(row: Variant[Fft], size: tuple[int, int, int], direction: str) -> None:
-    problem = Fft(*size, direction)
-    if reason := row.missing():
-        pytest.skip(reason)
-    if reason := row.accepts(problem):
-        assert "--h 64 --w 64" in reason if row.name == "c" else (row.name, direction) == ("numpy", "r2c")
-        return
-    for data in ("normal", "uniform"):
-        checked(problem, row, setting=Setting(data=data))
 
 
 def test_our_lengths_are_powers_of_two() -> None:
@@ -77,19 +60,6 @@ def test_work_is_benchfft_s_and_operands_are_floats() -> None:
     assert [x.shape for x in replace(problem, w=11, direction="c2r").operands()] == [(3, 16, 12), (3, 16, 11)]
     assert Fft() == Fft(64, 64, 64, "r2c")
     assert [Fft(1, *size).stages for size in ((64, 64), (2, 3), (30, 49), (2, 101))] == [12, 2.5, 12, 51.5]
-
-
-@pytest.mark.parametrize("fields", [{"batch": 0}, {"h": 1}, {"w": 1}, {"direction": "c2c"}])
-def test_what_is_no_transform_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=f"^--{next(iter(fields))} "):
-        Fft(**fields)
-
-
-@pytest.mark.parametrize("problem", [Fft(), Fft(3, 5, 7), Fft(1, 64, 32, "c2r"), Fft(direction="c2r")])
-def test_names_parse_back(problem: Fft) -> None:
-    for row in VARIANTS:
-        case = Case(problem, row.name, Setting(2))
-        assert parse(case.name) == case
 
 
 # The bound

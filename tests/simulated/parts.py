@@ -12,7 +12,7 @@ from kernels.nvcc import Geometry
 from kernels.ops.conv import columns, fft, frames, winograd_cuda
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
-from kernels.ops.conv.winograd import ALGORITHMS
+from kernels.ops.conv.winograd import ALGORITHMS, Tiling
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.spmm.variants import WEIGHTS
 from kernels.problem import Operand, axis
@@ -115,7 +115,8 @@ class Tiles(Part):
         return self.stage.partition("_")[2]
 
     def operands(self) -> tuple[Operand, ...]:
-        places, (down, across) = (self.m + TAPS - 1) ** 2, winograd_cuda.tiles(self, self.m)
+        tiling = Tiling(self, self.m)
+        places, down, across = tiling.products, tiling.down, tiling.across
         outputs = tuple(line.outputs for line in self.lines)
         image, result = (self.n, self.c, self.h, self.w), (self.n, self.k, *outputs)
         if self.direction == "dgrad":
@@ -146,7 +147,8 @@ class Tiles(Part):
 
     def _tiled(self, given: Array, into: tuple[int, ...], a: Array, bt: Array) -> Array:
         """Tile by tile."""
-        m, (down, across) = self.m, winograd_cuda.tiles(self, self.m)
+        m, tiling = self.m, Tiling(self, self.m)
+        down, across = tiling.down, tiling.across
         edge = m + 2
         if self.kind == "result":
             n, k, h, w = into

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import torch_cuda
 from kernels.nvcc import Geometry, over
 from kernels.ops.activation.libraries import inputs, torch_steps
 from kernels.ops.activation.problem import Activation
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-
 
 SOURCE = Path(__file__).with_name("activation.cu")
 KINDS = ("relu", "sigmoid", "tanh", "exp")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import numba
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.activation.problem import Activation
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
+from kernels.problem import Array
+from kernels.setting import Setting
 
 BY_MKL = ("exp", "tanh")  # kinds that PyTorch computes by MKL where it has MKL
 
@@ -28,8 +25,6 @@ def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:
 
 def numpy_chain(problem: Activation, device: object, setting: Setting) -> Bind:
     """Prepare a chain of ufuncs, each a pass over the whole array."""
-    import numpy as np
-
     alone(setting)
     mask = np.empty((1, problem.count), bool)
     spare = np.empty((1, problem.count), np.float32) if problem.phase == "dgrad" else None
@@ -61,8 +56,6 @@ def _numpy_sigmoid(np: Any, x: Array, y: Array) -> None:
 def numpy_kernel() -> tuple[str | None, str | None]:
     """Return NumPy's version and the widest SIMD set of its loops for exp and tanh."""
     import importlib
-
-    import numpy as np
 
     core: Any = importlib.import_module("numpy._core._multiarray_umath")
     sets = ("X86_V4", "AVX512_SKX", "X86_V3", "AVX2", "ASIMD")
@@ -113,8 +106,6 @@ def torch_kernel() -> tuple[str | None, str | None]:
 def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
     """Prepare a plain loop over the elements; LLVM vectorizes it where it contains no call."""
     import math
-
-    import numpy as np
 
     alone(setting)
     unit, zero = np.float32(1), np.float32(0)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
-from kernels.problem import Excerpt, Operand, Problem, axis, direction
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
 ULP = 16.0  # allowed, in unit roundoffs: libraries promise at most 4 ULP, half precision errs by 8192
 SMALLEST = 2.0**-126  # below it results may be flushed to zero
@@ -61,8 +57,6 @@ class Activation(Problem):
         return (*inputs, Operand("y", row, "out" if self.place == "out" else "inout"))
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
         x = super().fill(rng, probe)
         if self.phase == "dgrad":
             x["x"] = self._function(x["x"].astype("f8")).astype(np.float32)
@@ -70,8 +64,6 @@ class Activation(Problem):
 
     def _function(self, x: Array) -> Array:
         """Return f(x) in float64."""
-        import numpy as np
-
         if self.kind == "relu":
             return np.maximum(x, 0)
         with np.errstate(over="ignore"):
@@ -97,8 +89,6 @@ class Activation(Problem):
         return {"y": self._slope(x["x"].astype("f8")) * last}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         if self.kind == "relu":
             return {"y": np.zeros_like(want["y"])}
         size = np.abs(want["y"])

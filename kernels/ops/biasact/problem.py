@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import bounds, places
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis, direction
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
 LIMIT = 16.0  # unit roundoffs of a sum, as for a product
 
@@ -70,8 +66,6 @@ class BiasAct(Problem):
         return Operand("x", shape, "in"), b, y
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
         x = super().fill(rng, probe)
         if self.phase == "dgrad":
             x["x"] = np.maximum(x["x"], 0)
@@ -87,8 +81,6 @@ class BiasAct(Problem):
         return Excerpt(part, {x.name: of.get(x.name, (rows, cols)) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         if self.phase == "dgrad":
             gradient = np.where(x["x"] > 0, x["dy"].astype("f8"), 0)
             return {"dx": gradient, "db": gradient.sum(axis=0, keepdims=True)}
@@ -96,8 +88,6 @@ class BiasAct(Problem):
         return {"y": np.maximum(before + x["b"], 0)}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         if self.phase == "dgrad":
             size = np.abs(want["dx"])
             return {"dx": np.zeros_like(size), "db": LIMIT * u * size.sum(axis=0, keepdims=True)}

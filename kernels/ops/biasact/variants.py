@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid, maths
 from kernels.errors import Unavailable
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
+from kernels.lazy import np
 from kernels.libs import cudnn, cudnn_layers
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
@@ -23,11 +24,8 @@ from kernels.nvcc import Geometry, over
 from kernels.ops.biasact.problem import BiasAct
 from kernels.ops.gemm.cublas import addresses
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("biasact.c"), Path(__file__).with_name("biasact.cu")
 KERNELS = ("biasact_forward", "biasact_dgrad")  # of biasact.cu
@@ -37,8 +35,6 @@ Argument = structure("pointer: x dy b y dx db", "int64: rows cols")  # C struct 
 
 def product_then(problem: BiasAct, device: object, setting: Setting, *, symbol: str) -> Bind:
     """Prepare NumPy's product into y, then our pass over y in place."""
-    import numpy as np
-
     maths.alone(setting)
     function = maths.address(SOURCE, symbol)
 
@@ -56,8 +52,6 @@ def product_then(problem: BiasAct, device: object, setting: Setting, *, symbol: 
 
 
 def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     maths.alone(setting)
     mask = np.empty((problem.rows, problem.cols), bool)
 

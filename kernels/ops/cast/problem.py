@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 FILL = 1.5
 SIGN_AND_FRACTION = 0xBFFFFFFF  # of the low half of a double: without this bit it is no NaN as a float
@@ -60,8 +56,6 @@ class Cast(Problem):
         return Operand("x", (1, self.values), "in", names[before]), y
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
         if self.types is None or self.types[0] != "f64":
             return super().fill(rng, probe)
         words = rng.standard_normal(self.values).view(np.uint32)
@@ -76,15 +70,11 @@ class Cast(Problem):
         return Excerpt(replace(self, values=len(some)), {x.name: of[x.name] for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         if self.types is None:
             return {"y": np.full((1, self.values), FILL if self.convert == "fill" else 0.0)}
         return {"y": doubles(x["x"]).copy() if self.types[0] == "f64" else x["x"].astype("f8")}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         if self.types in (("f64", "f32"), ("f32", "bf16")):
             return {"y": u * np.abs(want["y"]) + 2.0**-126}
         return {"y": np.zeros_like(want["y"])}
@@ -92,6 +82,4 @@ class Cast(Problem):
 
 def doubles(x: Array) -> Array:
     """Return a float64 view of pairs of 32-bit words."""
-    import numpy as np
-
     return np.ascontiguousarray(x).view(np.float64)

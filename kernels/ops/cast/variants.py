@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid, maths
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_SUITE
@@ -18,11 +19,8 @@ from kernels.native import structure
 from kernels.nvcc import Geometry, over
 from kernels.ops.cast.problem import FILL, KINDS, Cast, doubles
 from kernels.provider import LIBC, NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("cast.c"), Path(__file__).with_name("cast.cu")
 KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)  # of both
@@ -46,8 +44,6 @@ def _source(problem: Cast, x: Any) -> Any:
 
 
 def numpy_copyto(problem: Cast, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     maths.alone(setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:

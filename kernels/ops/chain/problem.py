@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import moved
 from kernels.errors import UsageError
+from kernels.lazy import np
 from kernels.moved import LENGTH
-from kernels.problem import axis
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.problem import Array, Arrays, axis
 
 KEPT = 63 / 64  # of a number in each kernel, the rest goes toward 1; as in chain.c
 MOST = 64  # kernels: among more, rounding would hide a missing one
@@ -55,6 +53,4 @@ class Chain(moved.Moved):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound two roundings a kernel, each of at most |x| + 1."""
-        import numpy as np
-
         return {"y": 2 * self.links * u * (np.abs(x["x"].astype("f8")) + 1)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.launch import Bind, Launch
@@ -13,12 +12,10 @@ from kernels.maths import alone
 from kernels.native import launch, structure
 from kernels.ops.chain.problem import Chain
 from kernels.ops.transfer import variants as transfer
+from kernels.problem import Array
 from kernels.provider import SUITE
 from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("chain.c")
 Argument = structure("pointer: x y peer exchange", "int64: count links elsewhere")  # C struct `argument` of chain.c

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 LINE = 64  # bytes
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
@@ -66,8 +64,6 @@ class Chase(Problem):
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """Return the line reached after each sixteenth of the loads."""
-        import numpy as np
-
         bits = int(np.asarray(x["y"], np.float32).reshape(-1)[:1].view(np.uint32)[0])
         first = (bits * ODD & MASK32) * self.lines >> 32
         every = self.steps // STOPS

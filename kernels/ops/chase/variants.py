@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid
 from kernels.errors import Unavailable
@@ -18,11 +18,9 @@ from kernels.nvcc import Argument as Passed
 from kernels.nvcc import Geometry, over
 from kernels.ops.chase.problem import HUGE_PAGE, SMALL_PAGE, Chase
 from kernels.ops.pages.variants import HUGE, Held, huge_pages, refuse_size
+from kernels.problem import Array
 from kernels.provider import SUITE
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("chase.c")
 Region = structure("pointer: base raw", "int64: lines steps page small")  # C struct `region` of chase.c

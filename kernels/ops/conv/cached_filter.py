@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kernels.errors import Unavailable
-
-if TYPE_CHECKING:
-    from kernels.ops.conv.problem import Conv
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
+from kernels.ops.conv.problem import Conv
+from kernels.problem import Array
+from kernels.setting import Setting
 
 SAMPLES = 64  # elements by which a changed filter at the same address is detected
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
-from kernels.problem import Work
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("columns.cu")
 KERNELS = ("columns_of", "columns_back")
@@ -39,13 +35,6 @@ def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("
 def column_bytes(problem: Conv) -> int:
     """Return the bytes of the columns of one image, all groups included."""
     return 4 * problem.c * problem.r * problem.s * problem.outputs_of_image
-
-
-def work(problem: Conv) -> Work:
-    """Return the work of the products, which multiply the padding too.
-
-    The columns of few images may stay in a cache."""
-    return Work(problem.flops, problem.bytes)
 
 
 def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:

@@ -83,7 +83,6 @@ VARIANTS: tuple[Variant[Conv], ...] = (
         columns.prepare,
         accepts=columns.accepts,
         missing=cublas.missing,
-        work=columns.work,
         kernel=cublas.kernel,
         roles=(DEFAULT, "sums"),
     ),

@@ -10,22 +10,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import cudnn_frontend
 from kernels.libs.cublas import dotted
 from kernels.libs.cudnn_frontend import CUDNN_FRONTEND, Frontend, Graph
 from kernels.ops.conv.cudnn_rows import CHOSEN, KERNELS, accepts, layer, room
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses, scratch
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant
 from kernels.variant import row as provided
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 OPS = {"forward": "fprop", "dgrad": "dgrad", "wgrad": "wgrad"}
 TILES = "WINOGRAD_TILE_13x13"  # simulated, they round 300 to 17,000 times as coarsely as is allowed a sum

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import Unavailable, UsageError
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import cudnn
 from kernels.libs.cudnn import CUDNN
 from kernels.ops.conv import fft, tiled
@@ -18,12 +18,9 @@ from kernels.ops.conv.winograd import Winograd
 from kernels.ops.conv.winograd import accepts as for_winograd
 from kernels.ops.gemm.cublas import addresses, scratch
 from kernels.problem import Work
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant
 from kernels.variant import row as provided
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
 KERNELS = 32  # of one call at most, as a guess: transforms and products of a few blocks of the batch

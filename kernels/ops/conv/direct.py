@@ -7,20 +7,18 @@ import functools
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, maths, openmp
+from kernels.launch import Bind, Launch
 from kernels.native import structure
 from kernels.ops.conv.im2col import geometry
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from kernels.problem import Array
 from kernels.provider import SUITE
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.problem import Array
-    from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from kernels import places
+from kernels.lazy import np
 from kernels.ops.conv import layouts
+from kernels.ops.conv.layouts import Numbers
+from kernels.ops.conv.shape import Shape
+from kernels.places import Places
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from kernels.ops.conv.shape import Shape
-    from kernels.places import Places
-
-    Numbers = NDArray[np.int64]
-    Part = tuple[Shape, dict[str, Places]]
+Part: TypeAlias = "tuple[Shape, dict[str, Places]]"
 
 
 def part(problem: Shape, rng: np.random.Generator) -> Part:
@@ -30,8 +26,6 @@ def part(problem: Shape, rng: np.random.Generator) -> Part:
 
 def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
     """Return a part of one image: forward one row of outputs, in dgrad the rows from the first read on."""
-    import numpy as np
-
     down, across = problem.lines
     reading = [o for o in range(down.outputs) if down.of_output(o)[0]]
     if not reading:
@@ -68,8 +62,6 @@ def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
 
 def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
     """Return one tap of some filters, summed over all images."""
-    import numpy as np
-
     lines = problem.lines
     taps = [[t for t in range(line.taps) if line.of_tap(t)[0]] for line in lines]
     if not all(taps):
@@ -106,8 +98,6 @@ def _channels(problem: Shape, rng: np.random.Generator, most: int) -> tuple[Numb
     """Return filters and channels of one group, and the channels as a filter counts them.
 
     All filters or channels that a sum runs over are taken, and some of those that an output has."""
-    import numpy as np
-
     c, k = problem.c // problem.groups, problem.k // problem.groups
     block = layouts.BLOCK if problem.layout == "nchw16c" else 1
     group = int(rng.integers(problem.groups))

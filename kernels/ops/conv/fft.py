@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels import build
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import fftw, openblas
 from kernels.libs import torch as torch_library
 from kernels.libs.cblas import Blas
@@ -29,20 +30,14 @@ from kernels.ops.conv.cached_filter import Held
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.taps import Line
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import SCIPY, Provider, pocketfft
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
-    Prepare = Callable[[Conv, Any, Setting], Bind]
-    Roles = tuple[tuple[str, ...], tuple[str, ...]]
-    Stages = dict[str, Callable[[], None]]  # by name, each after those whose results it needs
-
-
+Prepare: TypeAlias = "Callable[[Conv, Any, Setting], Bind]"
+Roles: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
+Stages: TypeAlias = "dict[str, Callable[[], None]]"  # by name, each after those whose results it needs
 SOURCE = Path(__file__).with_name("fft.c")
 BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
 TILE = 8  # planes whose spectra are transposed at a time
@@ -175,8 +170,6 @@ class Plan:
 
 def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Extent | None = None) -> Plan:
     """Allocate memory and plan the library's transforms, for whole images unless `extent` is given."""
-    import numpy as np
-
     extent = extent or Extent(lengths(problem), planes(problem))
     down, across = extent.lengths
     counts, most = extent.planes, max(TILE, BLOCK // (4 * down * across))
@@ -287,8 +280,8 @@ def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array
     return partial(scipy_fft.rfft2, frames, workers=1)
 
 
-def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str, aligned: bool = True) -> Callable[[], Array]:
-    execute = fftw.plan(frames, spectra, inverse, rigor, aligned).execute
+def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str) -> Callable[[], Array]:
+    execute = fftw.plan(frames, spectra, inverse, rigor).execute
     result = frames if inverse else spectra
 
     def transform() -> Array:
@@ -379,7 +372,5 @@ ROWS: tuple[Variant[Conv], ...] = (
     *_rows(BY_PYFFTW, "pyfftw", SEARCHED["measure"], (ASKED, ALWAYS)),
     *_rows(BY_PYFFTW, "pyfftw-estimate", SEARCHED["estimate"]),
     *_rows(BY_PYFFTW, "pyfftw-patient", SEARCHED["patient"]),
-    # Planned for frames anywhere, as a caller's are: theirs are aligned all the same.
-    *_rows(BY_PYFFTW, "pyfftw-unaligned", partial(by_fftw, rigor="measure", aligned=False))[:1],
     *_rows(BY_TORCH, "torch", by_torch, ((), ASKED)),
 )

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
-from kernels.launch import Launch, in_turn
+from kernels.launch import Bind, Launch, in_turn
 from kernels.libs import cublas, cufft
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv import fft
@@ -18,10 +18,7 @@ from kernels.ops.conv.columns import refuse_room
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.cublas import addresses
 from kernels.problem import Work
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("frames.cu")
 KERNELS = ("frames_of", "frames_back")

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import maths
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.libs import openblas
 from kernels.libs.openblas import OPENBLAS
 from kernels.native import launch, structure
 from kernels.ops.conv.problem import Conv
+from kernels.problem import Array
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.problem import Array
-    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("im2col.c")
 LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache

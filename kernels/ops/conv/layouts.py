@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from kernels.lazy import np
+from kernels.places import Places
+from kernels.problem import Array
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from kernels.places import Places
-    from kernels.problem import Array
-
-    Numbers = NDArray[np.int64]
-
+Numbers: TypeAlias = "NDArray[np.int64]"
 BLOCK = 16  # channels side by side in layout nchw16c
 LAYOUTS = ("nchw", "nhwc", "nchw16c")
 
@@ -63,8 +62,6 @@ def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
 
 def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int], columns: Sequence[int]) -> Places:
     """Return the places along each axis of an operand of images; nchw16c takes whole blocks of channels."""
-    import numpy as np
-
     down, across = np.asarray(rows), np.asarray(columns)
     if layout == "nhwc":
         return n, down, across, channels
@@ -75,8 +72,6 @@ def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int]
 
 def filter_places(layout: str, k: Numbers, c: Numbers, r: Sequence[int], s: Sequence[int]) -> Places:
     """Return the places along each axis of an operand of filters; nchw16c takes whole blocks of channels."""
-    import numpy as np
-
     down, across = np.asarray(r), np.asarray(s)
     if layout == "nhwc":
         return k, down, across, c

@@ -10,24 +10,19 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.libs import onednn
-from kernels.libs.onednn import ONEDNN
+from kernels.libs.onednn import ONEDNN, Handle, OneDnn
 from kernels.native import launch, structure
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
-from kernels.problem import Work
+from kernels.problem import Array, Work
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.libs.onednn import Handle, OneDnn
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
 
 Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive, and the memory of its arguments
 NAMES = ("first", "second", "result")

@@ -1,44 +1,33 @@
-"""ONNX Runtime's convolution, forward alone, as a model of one node.
-
-With the filter as a constant, packed at load, channels are in blocks; with the filter as an input, it runs im2col
-and a product."""
+"""ONNX Runtime's convolution, forward alone, as a model of one node: a constant filter is packed at load."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import onnxruntime
 from kernels.libs.onnxruntime import ONNXRUNTIME
 from kernels.ops.conv import cached_filter
 from kernels.ops.conv.problem import Conv
+from kernels.problem import Array
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
 
 IR, OPSET = 8, 13  # read by all releases of the last years
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
 VARINT, BYTES = 0, 2  # how a field lies
 
 
-def model(problem: Conv, weights: bytes | None) -> bytes:
-    """Return the model y = Conv(x, w), with w a constant if `weights` are given, else an input."""
+def model(problem: Conv, weights: bytes) -> bytes:
+    """Return the model y = Conv(x, w) with the constant w."""
     filters = (problem.k, problem.c // problem.groups, problem.r, problem.s)
     down, across = problem.lines
-    shapes = {
-        "x": (problem.n, problem.c, problem.h, problem.w),
-        "w": filters,
-        "y": (problem.n, problem.k, down.outputs, across.outputs),
-    }
-    constant = _field(5, _tensor("w", filters, weights)) if weights is not None else b""
-    inputs = b"".join(_field(11, _value(name, shapes[name])) for name in ("x", "w") if name == "x" or not constant)
-    graph = _field(1, _node(problem)) + _field(2, b"conv") + constant + inputs + _field(12, _value("y", shapes["y"]))
+    x = _value("x", (problem.n, problem.c, problem.h, problem.w))
+    y = _value("y", (problem.n, problem.k, down.outputs, across.outputs))
+    graph = _field(1, _node(problem)) + _field(2, b"conv") + _field(5, _tensor("w", filters, weights))
+    graph += _field(11, x) + _field(12, y)
     return _field(1, IR) + _field(7, graph) + _field(8, _field(2, OPSET))
 
 
@@ -84,11 +73,11 @@ def _value(name: str, shape: Sequence[int]) -> bytes:
     return _field(1, name.encode()) + _field(2, _field(1, _field(1, FLOAT) + _field(2, sizes)))
 
 
-def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
+def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     """Prepare a model whose filter is a constant."""
     cached_filter.refuse_cold(setting)
     zeros = bytes(problem.operands()[1].nbytes)
-    kernel = _named(model(problem, zeros), "all")
+    kernel = _named(model(problem, zeros))
     held = cached_filter.Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -96,11 +85,11 @@ def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
         current: list[Any] = [None, None]  # the session that is bound to these, and how
 
         def make() -> object:
-            return onnxruntime.session(model(problem, w.tobytes()), setting.threads, "all")
+            return onnxruntime.session(model(problem, w.tobytes()), setting.threads)
 
         def run() -> None:
             if current[0] is not held.derived:
-                current[:] = held.derived, _bound(held.derived, {"x": x}, y)
+                current[:] = held.derived, _bound(held.derived, x, y)
             current[0].run_with_iobinding(current[1])
 
         return Launch(cached_filter.keeping(w, make, [run], held), kernel=(kernel, None))
@@ -108,34 +97,17 @@ def constant(problem: Conv, device: Any, setting: Setting) -> Bind:
     return bind
 
 
-def given(problem: Conv, device: Any, setting: Setting) -> Bind:
-    """Prepare a model whose filter is an input."""
-    text = model(problem, None)
-    session, kernel = onnxruntime.session(text, setting.threads, "basic"), _named(text, "basic")
-
-    def bind(buffers: Sequence[Array]) -> Launch:
-        x, w, y = buffers
-        binding = _bound(session, {"x": x, "w": w}, y)
-
-        return held(partial(session.run_with_iobinding, binding), buffers, kernel=(kernel, None))
-
-    return bind
-
-
-def _bound(session: Any, inputs: dict[str, Array], y: Array) -> Any:
+def _bound(session: Any, x: Array, y: Array) -> Any:
     """Return a binding of the session to the operands in place."""
-    import numpy as np
-
     binding = session.io_binding()
-    for name, array in inputs.items():
-        binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
     binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
     return binding
 
 
-def _named(model: bytes, level: str) -> str:
+def _named(model: bytes) -> str:
     """Return a name of the kernel by the operations of the optimized model."""
-    text = onnxruntime.optimized(model, level)
+    text = onnxruntime.optimized(model)
     copies = [name for name in ("ReorderInput", "ReorderOutput") if name.encode() in text]
     how = ", ".join(["channels in blocks (NCHWc)", *copies]) if copies else "Conv of plain images"
     return f"onnxruntime {onnxruntime.load().__version__}, {how}"
@@ -151,6 +123,5 @@ def accepts(problem: Conv) -> str | None:
 
 
 ROWS: tuple[Variant[Conv], ...] = (
-    row(ONNXRUNTIME, "onnxruntime", constant, accepts=accepts, work=Conv.direct_work, constant=("w",)),
-    row(ONNXRUNTIME, "onnxruntime-im2col", given, accepts=accepts, roles=()),
+    row(ONNXRUNTIME, "onnxruntime", prepare, accepts=accepts, work=Conv.direct_work, constant=("w",)),
 )

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import bounds
+from kernels.lazy import np
 from kernels.ops.conv import excerpts, projected, truth
 from kernels.ops.conv.shape import Shape
-from kernels.problem import GRADED, Evidence, Excerpt
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.problem import GRADED, Array, Arrays, Evidence, Excerpt
 
 NONZERO = 0.01  # share of a sparse probe's elements that are not idle
 DEAR = 10e9  # FLOPs: above it a float64 reference costs more than the measurement
@@ -39,8 +35,6 @@ class Conv(Shape):
         """Return inputs; few terms of a sum count in a sparse probe, so that no precision loss averages out.
 
         The other terms are small, not zero, so that a kernel cannot recognize the probe by its zeros."""
-        import numpy as np
-
         x = super().fill(rng, probe)
         if probe == "sparse":
             first = next(iter(x))
@@ -49,8 +43,6 @@ class Conv(Shape):
         return x
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         name = self.outputs[0].name
         first, second = (array.astype(np.float64) for array in self.inputs(x))
         return {name: self.laid(truth.output(self, first, second), name)}

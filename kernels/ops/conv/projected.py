@@ -6,16 +6,11 @@ few parts element by element. With the vectors the float64 reference has three c
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from kernels.lazy import np
 from kernels.ops.conv import excerpts, truth
-from kernels.problem import Evidence, once
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.ops.conv.shape import Shape
-    from kernels.problem import Array, Arrays
+from kernels.ops.conv.shape import Shape
+from kernels.problem import Array, Arrays, Evidence, once
 
 VECTORS = 3
 ENTRIES = 8  # parts that are compared in full
@@ -23,8 +18,6 @@ ENTRIES = 8  # parts that are compared in full
 
 def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
     """Compare the output's projections, then some of its parts."""
-    import numpy as np
-
     rng = np.random.default_rng()  # from the system's entropy, so that no seed and no input predicts it
     evidence = [_projections(problem, x, got, u, probe, rng)]
     if probe not in problem.planes:  # a part is too small for those
@@ -34,8 +27,6 @@ def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> lis
 
 def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
     """Compare projections; channel errors are independent of the vectors, so they add as root of squares."""
-    import numpy as np
-
     operands = problem.operands()
     first, second, answer = (problem.plain((got if x_.role == "out" else x)[x_.name]) for x_ in operands)
     inputs = (first, second)
@@ -54,8 +45,6 @@ def _channel(problem: Shape) -> tuple[int, int]:
 
 def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
     """Return the vectors, and the true product of the answer's channels with the vectors."""
-    import numpy as np
-
     which, channel = _channel(problem)
     vectors = rng.standard_normal((VECTORS, inputs[which].shape[channel]))
     both = (_times(vectors, a, channel) if i == which else a.astype(np.float64) for i, a in enumerate(inputs))
@@ -66,8 +55,6 @@ def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
     """Return the root of the sum of squares of all channels' bounds.
 
     For quadratic bounds the root is exact, for the others no less than exact (Minkowski)."""
-    import numpy as np
-
     which, channel = _channel(problem)
     norms = (
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a
@@ -84,8 +71,6 @@ def _with_channels(problem: Shape, count: int) -> Shape:
 
 def _times(vectors: Array, a: Array, axis: int) -> Array:
     """Return the array in float64 with its axis 0 or 1 multiplied by the vectors."""
-    import numpy as np
-
     if axis == 0:
         return np.tensordot(vectors, a, (1, 0))
     return np.stack([(vectors @ image.reshape(len(image), -1)).reshape(-1, *image.shape[1:]) for image in a])
@@ -93,8 +78,6 @@ def _times(vectors: Array, a: Array, axis: int) -> Array:
 
 def _part(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
     """Compare a random excerpt element by element."""
-    import numpy as np
-
     part, places = excerpts.part(problem, rng)
     arrays = {name: {**x, **got}[name][np.ix_(*at)] for name, at in places.items()}
     output = problem.outputs[0].name

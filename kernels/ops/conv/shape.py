@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from kernels.errors import UsageError
 from kernels.ops.conv import layouts
 from kernels.ops.conv.taps import Line
-from kernels.problem import Operand, Problem, Work, axis, direction
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.problem import Array, Arrays, Operand, Problem, Work, axis, direction
 
 T = TypeVar("T")
 PASSES = ("forward", "dgrad", "wgrad")

@@ -13,26 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels import build
+from kernels.launch import Bind
+from kernels.libs.cblas import Blas
 from kernels.maths import INT64, POINTER, alone
 from kernels.native import structure
 from kernels.ops.conv import cached_filter, fft
 from kernels.ops.conv.dgrad_as_forward import Reading
-from kernels.ops.conv.fft import Extent, Plan
+from kernels.ops.conv.fft import Extent, Plan, Stages
 from kernels.ops.conv.problem import Conv, spread
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import Provider
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.libs.cblas import Blas
-    from kernels.ops.conv.fft import Stages
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
 
 SOURCE = Path(__file__).with_name("tiled.c")
 NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and least tiles of a block, because products need rows

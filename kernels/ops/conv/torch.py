@@ -6,19 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.libs.torch import TORCH
 from kernels.ops.conv.problem import Conv, spread
 from kernels.problem import Work
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
-
 
 Call: TypeAlias = "Callable[[], object]"
 Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a problem, PyTorch, three plain tensors
@@ -34,8 +31,6 @@ def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callab
     Kernels are named by one call on zeros, whose temporaries are counted too, unless `needs` returns their bytes."""
 
     def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
-        import numpy as np
-
         torch = torch_library.on_threads(setting.threads)
         sample = _bound(calls, problem, torch, [np.zeros(x.shape, np.float32) for x in problem.operands()])
         named = torch_library.named(torch, sample, "convolution") or torch_library.kernel()

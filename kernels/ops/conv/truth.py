@@ -5,16 +5,12 @@ All arrays here have the axes images, channels, row, column; filters have output
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kernels import bounds
 from kernels.dtypes import UNIT_ROUNDOFF
-from kernels.problem import Evidence, once
-
-if TYPE_CHECKING:
-    from kernels.ops.conv.shape import Shape
-    from kernels.problem import Array, Arrays
-
+from kernels.lazy import np
+from kernels.ops.conv.shape import Shape
+from kernels.problem import Array, Arrays, Evidence, once
 
 # Largest honest errors of 22 problems in shares of u √(x² ⋆ w²): direct sums and im2col 95 forward and dgrad, FFT 147;
 # products of TF32 make 14 200 and more.
@@ -43,8 +39,6 @@ def of_sums(problem: Shape, probe: str, first: Array, second: Array) -> Array:
 
     Errors of few terms, and of terms of one sign, do not average out: there the sum of absolute terms counts; norms
     of planes count for kernels whose errors spread over planes."""
-    import numpy as np
-
     if probe in problem.planes:
         size = planes(problem, first, second)
         return np.broadcast_to(PLANES * size, problem.plain(np.empty(problem.outputs[0].shape, np.bool_)).shape)
@@ -66,8 +60,6 @@ def _of_each(problem: Shape, probe: str, first: Array, second: Array) -> Array:
 
 def in_full(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> Evidence:
     """Compare the answer with the truth, element by element."""
-    import numpy as np
-
     name = problem.outputs[0].name
     want = once(x, "reference", lambda: problem.reference(x))[name]
     unit = once(x, (type(problem), probe), lambda: problem.laid(of_sums(problem, probe, *problem.inputs(x)), name))
@@ -86,15 +78,11 @@ def output(problem: Shape, first: Array, second: Array) -> Array:
 
 def absolute(problem: Shape, first: Array, second: Array) -> Array:
     """Return the sum of absolute terms of every element, to which errors of a direct sum are relative."""
-    import numpy as np
-
     return output(problem, np.abs(first).astype(np.float32), np.abs(second).astype(np.float32))
 
 
 def quadratic(problem: Shape, first: Array, second: Array) -> Array:
     """Return the root of the sum of squared terms of every element."""
-    import numpy as np
-
     squares = output(problem, np.square(first, dtype=np.float32), np.square(second, dtype=np.float32))
     return np.sqrt(squares, out=squares)
 
@@ -103,8 +91,6 @@ def planes(problem: Shape, first: Array, second: Array) -> Array:
     """Return Σ ‖plane of the first‖₂ ‖plane of the second‖₂, one number for a plane of the output.
 
     Transforms of whole images or tiles spread the error of one element over all of them."""
-    import numpy as np
-
     a, b = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=(2, 3), keepdims=True)) for x in (first, second))
     return output(problem.of_planes, a, b)
 
@@ -151,8 +137,6 @@ def _taps(problem: Shape, rows: slice) -> Iterator[tuple[int, int, slice, slice,
 
 def _columns(problem: Shape, image: Array, rows: slice) -> Array:
     """Return im2col of some rows of the output: taps of all channels × outputs."""
-    import numpy as np
-
     across = problem.lines[1].outputs
     columns = np.zeros((image.shape[0], problem.r, problem.s, rows.stop - rows.start, across), image.dtype)
     for r, s, y, x, rows_read, columns_read in _taps(problem, rows):
@@ -161,8 +145,6 @@ def _columns(problem: Shape, image: Array, rows: slice) -> Array:
 
 
 def _forward(problem: Shape, x: Array, w: Array) -> Array:
-    import numpy as np
-
     down, across = problem.lines
     y = np.zeros((problem.n, problem.k, down.outputs, across.outputs), x.dtype)
     narrow = problem.k < problem.c and problem.groups == problem.stride == 1
@@ -192,8 +174,6 @@ def _shifted(problem: Shape, x: Array, w: Array, y: Array) -> None:
 
 
 def _dgrad(problem: Shape, dy: Array, w: Array) -> Array:
-    import numpy as np
-
     dx = np.zeros((problem.n, problem.c, problem.h, problem.w), dy.dtype)
     flat = w.reshape(problem.k, -1)
     across = problem.lines[1].outputs
@@ -208,8 +188,6 @@ def _dgrad(problem: Shape, dy: Array, w: Array) -> Array:
 
 
 def _wgrad(problem: Shape, x: Array, dy: Array) -> Array:
-    import numpy as np
-
     dw = np.zeros((problem.k, problem.c // problem.groups * problem.r * problem.s), x.dtype)
     for image, c, k in _parts(problem):
         for rows in _blocks(problem):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, maths
 from kernels.errors import Unavailable
@@ -20,13 +20,9 @@ from kernels.ops.conv.cook_toom import TAPS, Matrix, cook_toom, points
 from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.layouts import BLOCK
 from kernels.ops.conv.problem import Conv, spread
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
-
 
 SOURCE = Path(__file__).with_name("winograd.c")
 LANES = 16  # channels of a vector, at most: leading dimensions are multiples

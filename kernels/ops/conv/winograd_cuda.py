@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
-from kernels.launch import Launch, in_turn
+from kernels.launch import Bind, Launch, in_turn
 from kernels.libs import cublas
 from kernels.nvcc import Geometry, over
 from kernels.ops.conv.columns import refuse_room
-from kernels.ops.conv.cook_toom import TAPS
-from kernels.ops.conv.dgrad_as_forward import Reading
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.winograd import Tiling
 from kernels.ops.gemm.cublas import addresses
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("winograd.cu")
 TILES = (2, 4)  # outputs of a tile, down and across
@@ -26,12 +22,6 @@ STAGES = ("image", "gradient", "result", "filter", "dfilter")
 KERNELS = tuple(f"winograd{m}_{stage}" for m in TILES for stage in STAGES)
 THREADS = 256
 Step = Callable[[], object]
-
-
-def tiles(problem: Conv, m: int) -> tuple[int, int]:
-    """Return rows and columns of tiles of a pass's result, or of the dy that wgrad reads."""
-    down, across = Reading(problem).sizes[1]
-    return -(-down // m), -(-across // m)
 
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
@@ -50,10 +40,10 @@ def _of_filters(problem: Conv, stage: str) -> tuple[int, ...]:
 
 def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
     """Return planes, channels, their rows and columns, padding, tiles down and across."""
-    reading = Reading(problem)
+    tiling = Tiling(problem, m)
     image = stage == "image"
-    channels, (h, w) = (reading.read, reading.sizes[0]) if image else (reading.written, reading.sizes[1])
-    return (problem.n * channels, channels, h, w, *reading.before, *tiles(problem, m))
+    channels, (h, w) = (tiling.read, tiling.sizes[0]) if image else (tiling.written, tiling.sizes[1])
+    return (problem.n * channels, channels, h, w, *tiling.before, tiling.down, tiling.across)
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
@@ -61,8 +51,8 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
     on = device.blas()
     for name in KERNELS:
         device.function(SOURCE, name)  # compiles before the bind
-    down, across = tiles(problem, m)
-    places, count = (m + TAPS - 1) ** 2, problem.n * down * across
+    tiling = Tiling(problem, m)
+    places, count = tiling.products, problem.n * tiling.down * tiling.across
     sizes = {"v": problem.c * count, "m": problem.k * count, "u": problem.k * problem.c}
     nbytes = 4 * places * sum(sizes.values())
     refuse_room(device, setting, cublas.WORKSPACE + nbytes)
@@ -86,8 +76,8 @@ def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int],
         stage_geometry = geometry(problem, f"winograd{m}_{stage}", (source, target))
         return grid.calls(SOURCE, (stage_geometry,), at, device)
 
-    down, across = tiles(problem, m)
-    places, t, k, c = (m + TAPS - 1) ** 2, problem.n * down * across, problem.k, problem.c
+    tiling = Tiling(problem, m)
+    places, t, k, c = tiling.products, problem.n * tiling.down * tiling.across, problem.k, problem.c
     v, tiles_of, u = (at["V"], t, c * t), (at["M"], t, k * t), (at["U"], c, k * c)
     none, plain = (cublas.N, cublas.N), (1.0, 0.0)
     if problem.direction == "wgrad":

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Evidence, Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Evidence, Excerpt, Operand, Problem, axis
 
 FROM = {"y": "x", "dx": "dy"}
 SIGMAS = 6.0  # largest distance of a count from its expectation
@@ -58,8 +54,6 @@ class Dropout(Problem):
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         """Return the results for a mask of NumPy's."""
-        import numpy as np
-
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
         return {name: x[given].astype("f8") * kept * self.scale for name, given in FROM.items()}
 
@@ -67,8 +61,6 @@ class Dropout(Problem):
         return {name: 4 * u * self.scale * abs(x[given].astype("f8")) for name, given in FROM.items()}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-        import numpy as np
-
         kept = {name: got[name] != 0 for name in FROM}  # NaN too
         want = {name: np.where(kept[name], x[given].astype("f8") * self.scale, 0) for name, given in FROM.items()}
         bound, first = self.bound(x, want, u), kept["y"]
@@ -81,8 +73,6 @@ class Dropout(Problem):
 
     def _counted(self, first: Array, nonzero: Array) -> list[Evidence]:
         """Compare the shares of kept elements and kept pairs with chance, where x is `nonzero`."""
-        import numpy as np
-
         neighbors, both = first[:-1] & first[1:], nonzero[:-1] & nonzero[1:]
         if not both.any():
             return []

@@ -6,10 +6,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid, maths
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
+from kernels.lazy import np
 from kernels.libs import cudnn, cudnn_layers
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
@@ -21,11 +22,8 @@ from kernels.nvcc import Geometry, over
 from kernels.ops.dropout.problem import Dropout
 from kernels.ops.gemm.cublas import addresses
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("dropout.c"), Path(__file__).with_name("dropout.cu")
 KERNELS = ("dropout_key", "dropout_both")  # of dropout.cu
@@ -45,8 +43,6 @@ def _argument(problem: Dropout) -> tuple[ctypes.Structure, tuple[object, ...]]:
 
 
 def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     maths.alone(setting)
     rng, drawn = np.random.default_rng(), np.empty((1, problem.units), np.float32)
     mask, scale = np.empty((1, problem.units), bool), np.float32(problem.scale)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 THREADS = 1024  # of a block, one a multiprocessor; and words of its shared memory
 WARP = 32
@@ -71,14 +67,10 @@ class Exchange(Problem):
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         """Return small integers, whose sums are exact; the timed data has them too."""
-        import numpy as np
-
         most = min(MOST, EXACT // (self.steps * self.crowd))
         return rng.integers(0, most, x.shape, endpoint=True).astype(np.float32)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         given = x["x"].astype(np.float64)
         if self.how == "load":
             return {"y": self._loaded(given)}
@@ -96,8 +88,6 @@ class Exchange(Problem):
 
     def _loaded(self, given: Array) -> Array:
         """Return each thread's sum of `steps` words, read around and around from its first one."""
-        import numpy as np
-
         thread = np.arange(THREADS)
         first = (thread % WARP * self.spread + thread // WARP * WARP) % THREADS
         turns, rest = divmod(self.steps, THREADS)

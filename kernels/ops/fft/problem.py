@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 LIMIT = 8.0  # × u √stages × root mean square of the correct result: correct kernels reach 0.2 to 4.3
 
@@ -70,8 +66,6 @@ class Fft(Problem):
         return self.excerpt_rows(some, batch=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         given = x["x"].astype(np.float64)
         if self.direction == "r2c":
             return {"y": np.fft.rfft2(given).view(np.float64)}
@@ -83,8 +77,6 @@ class Fft(Problem):
         Errors of the stages are independent and add up like a random walk (Gentleman, Sande 1966); the worst-case bound
         (Higham, Accuracy and Stability, chapter 24) grows as log2 N. The RMS of a spectrum is the norm of its image.
         """
-        import numpy as np
-
         image = x["x"] if self.direction == "r2c" else want["y"]
         norm = np.sqrt(np.square(image, dtype=np.float64).sum(axis=(1, 2), keepdims=True))
         size = norm if self.direction == "r2c" else norm / self.count**0.5

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kernels import build, openmp
 from kernels.launch import Bind, Launch, held, in_turn
+from kernels.lazy import np
 from kernels.libs import cufft, fftw, skcuda, torch_cuda
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUPY
@@ -24,12 +25,10 @@ from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.maths import INT64, alone, flags
 from kernels.native import structure
 from kernels.ops.fft.problem import Fft
+from kernels.problem import Array
 from kernels.provider import NUMPY, SCIPY, SUITE, pocketfft
 from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("fft.c")
 PAGE = 4096  # bytes
@@ -41,8 +40,6 @@ Argument = structure("pointer: x y workspace waves", "int64: batch h w")
 
 def waves(problem: Fft) -> Array:
     """Return the unit circle in w steps, then in h steps: clockwise to a spectrum, counterclockwise back."""
-    import numpy as np
-
     turn = -2j if problem.direction == "r2c" else 2j
     circles = [np.exp(turn * np.pi * np.arange(n) / n) for n in (problem.w, problem.h)]
     return np.concatenate(circles).astype(np.complex64)
@@ -78,15 +75,12 @@ def c_kernel(problem: Fft, device: Any, setting: Setting) -> Bind:
 
 def numbers(problem: Fft, buffers: Sequence[Any]) -> tuple[Any, Any]:
     """Return both operands, the spectrum viewed as complex64; NumPy's arrays, or CuPy's."""
-    import numpy as np
-
     x, y = buffers
     return (x, y.view(np.complex64)) if problem.direction == "r2c" else (x.view(np.complex64), y)
 
 
 def scipy_copied(problem: Fft, device: object, setting: Setting) -> Bind:
     """Prepare scipy.fft, whose functions take no output: the result is copied to y."""
-    import numpy as np
     from scipy import fft
 
     result = problem.operands()[1].nbytes
@@ -111,8 +105,6 @@ def numpy_accepts(problem: Fft) -> str | None:
 
 def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:
     """Prepare np.fft.irfftn, since irfft2 ignores its `out` (NumPy 2.4); the columns' result is allocated."""
-    import numpy as np
-
     alone(setting)
     columns = problem.operands()[0].nbytes
 
@@ -125,8 +117,6 @@ def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:
 
 def torch_out(problem: Fft, device: object, setting: Setting) -> Bind:
     """Prepare PyTorch's transform, which allocates its result even with `out`, and copies it there."""
-    import numpy as np
-
     torch = torch_library.on_threads(setting.threads)
 
     def call(buffers: Sequence[Array]) -> Callable[[], Any]:
@@ -145,8 +135,6 @@ def torch_transform(torch: Any, problem: Fft, x: Any, y: Any) -> Callable[[], An
 
 def fftw_planned(problem: Fft, device: Any, setting: Setting) -> Bind:
     """Prepare FFTW plans measured on scratch memory. Raises Unavailable."""
-    import numpy as np
-
     back = problem.direction == "c2r"
     room = [device.allocate(x.nbytes).view(np.float32).reshape(x.shape) for x in problem.operands()]
     source, target = numbers(problem, room)

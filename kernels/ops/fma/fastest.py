@@ -8,17 +8,14 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kernels.catalog import find
 from kernels.devices.cpu import open_device
 from kernels.errors import SuiteError
+from kernels.launch import Launch
 from kernels.ops.fma.problem import PEAK, Fma
+from kernels.ops.mma import Mma
 from kernels.setting import Setting
-
-if TYPE_CHECKING:
-    from kernels.launch import Launch
-    from kernels.ops.mma import Mma
 
 FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
 ROUNDS = 9

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import platform
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels.dtypes import BYTES
 from kernels.errors import UsageError
 from kernels.isa import MARCH
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 # Floats in a register, and the flags that select exactly this instruction set in gcc and clang. For cuda, the
 # threads of the one block that a multiprocessor runs: see fma.cu for why so many.
@@ -103,7 +101,5 @@ class Fma(Problem):
         return self.steps - self.steps // 2 if in_pairs else self.steps
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         scale = np.abs(x["x"]) + 2 * np.abs(x["d"])
         return {"x": 4 * u * scale + np.zeros_like(want["x"])}

@@ -6,21 +6,19 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch, structure
 from kernels.nvcc import Geometry, over
 from kernels.ops.fma.problem import CHAINS, ISA, NOTHING, PEAK, Fma
+from kernels.problem import Array
 from kernels.provider import SUITE
 from kernels.setting import Setting
 from kernels.variant import CEILING, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("fma.c"), Path(__file__).with_name("fma.cu")
 KERNELS = (f"fma_chains{CHAINS}",)  # of fma.cu
@@ -56,8 +54,6 @@ def _after(problem: Fma, function: int) -> Bind:
 
     The burst, on numbers of its own, replaces the launches that warm up a sample.
     """
-    import numpy as np
-
     lanes, flags = ISA[problem.after]
     burst = build.address(SOURCE, f"fma_chains{PEAK[problem.after]}", flags)
     numbers = np.random.default_rng(1).normal(size=(PEAK[problem.after] + 1, lanes)).astype("f4")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 # The step climbs: with data in [0, 1) no sum of squares becomes negative.
 RATE, EPSILON = -0.125, 1e-8
@@ -85,8 +81,6 @@ class Gather(Problem):
 
         The rows are the same in every round and for all kernels, so that a kernel may hold them as one-hot.
         """
-        import numpy as np
-
         rng = np.random.default_rng((self.rows, self.batch))
         if self.order == "block":
             first = int(rng.integers(self.rows - self.batch + 1))
@@ -94,8 +88,6 @@ class Gather(Problem):
         return rng.choice(self.rows, self.batch, replace=False).astype(np.int64)
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
         x = super().fill(rng, probe)
         if self.squares:
             np.abs(x["v"], out=x["v"])
@@ -103,8 +95,6 @@ class Gather(Problem):
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         """Return some named and some other rows, renumbered."""
-        import numpy as np
-
         ids = self.ids()
         batch = places.blocks(rng, self.batch, NAMED)
         others = rng.integers(self.rows, size=len(batch))
@@ -116,8 +106,6 @@ class Gather(Problem):
         return Excerpt(part, where, {"ids": np.searchsorted(table, ids[batch])})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         ids = x["ids"]
         if self.does == "lookup":
             return {"y": x["table"][ids].astype("f8"), "table": x["table"].astype("f8")}
@@ -132,8 +120,6 @@ class Gather(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound the steps' roundings; rows that are copied or not named are exact."""
-        import numpy as np
-
         if self.does == "lookup":
             return {name: np.zeros_like(array) for name, array in want.items()}
         w, ids, before = want["w"], x["ids"], x["w"].astype("f8")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, maths
 from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import openblas, torch_cuda
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUPY
@@ -15,13 +16,10 @@ from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
 from kernels.ops.gather.problem import EPSILON, RATE, Gather
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
-    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("gather.c")
 MOST = 1 << 28  # elements of a one-hot matrix: a GiB
@@ -70,8 +68,6 @@ def arrays(device: Any, setting: Setting) -> Any:
     """Return CuPy on a device that has it, else NumPy with the setting's number of BLAS threads."""
     if hasattr(device, "cp"):
         return device.cp
-    import numpy as np
-
     openblas.load("numpy").use(setting.threads)
     return np
 
@@ -153,8 +149,6 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
     """
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
-        import numpy as np
-
         on_gpu = hasattr(device, "cp")
         torch = torch_cuda.load(device) if on_gpu else torch_library.on_threads(setting.threads)
         tensor = torch_cuda.tensor if on_gpu else torch_library.tensor

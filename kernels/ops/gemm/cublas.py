@@ -6,19 +6,16 @@ The library is column-major: a row-major C = op(A)·op(B) is its Cᵀ = op(B)ᵀ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
 from kernels.errors import Unavailable
-from kernels.launch import Launch, held, in_turn
+from kernels.launch import Bind, Launch, held, in_turn
 from kernels.libs import cublas, cublaslt
 from kernels.ops.gemm.fastest import fastest
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transpose import variants as transpose
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Operand, Problem
+from kernels.problem import Operand, Problem
 
 OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
 

@@ -8,20 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import nvcc
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import cublas, numba, pycuda, skcuda, torch_cuda
 from kernels.nvcc import Geometry
 from kernels.ops.gemm.cublas import addresses, words
 from kernels.ops.gemm.problem import Gemm
-from kernels.problem import Operand
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Problem
-
+from kernels.problem import Operand, Problem
 
 SOURCE = Path(__file__).with_name("gemm.cu")
 TILES = {"sgemm_naive": (8, 32), "sgemm_tiled": (64, 64)}  # rows and columns of C that a block computes
@@ -134,8 +130,6 @@ def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
 
     It queries the stream's state and sets it at each call, and so cannot be captured.
     """
-    import numpy as np
-
     binding: Any = importlib.import_module("cupy_backends.cuda.libs.cublas")
     handle = device.cp.cuda.Device().cublas_handle
     factors = np.array([problem.alpha, problem.beta], np.float32)
@@ -179,35 +173,20 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
     return bind
 
 
-def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[], None]]:
-    """Return a function of a product and its addresses that gives a launch of `sgemm_tiled` by PyCUDA.
-
-    prepared_async_call runs on PyCUDA's stream, tied to ours. Raises BuildError, LaunchError, Unavailable.
-    """
-    on = pycuda.open_side(device.stream.ptr)
-    kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
-
-    def launch(problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
-        (geometry,) = launches(problem, TILED)
-        given = dict(zip((x.name for x in problem.operands()), places, strict=True))
-        arguments = [
-            (
-                LETTERS[kind],
-                given[str(value)] if kind == "operand" else float(value) if kind == "float32" else int(value),
-            )
-            for kind, value in geometry.arguments
-        ]
-        return pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)
-
-    return launch
-
-
 def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
-    """Prepare our tiles, launched by PyCUDA."""
-    launch = tiles_by_pycuda(device)
+    """Prepare our tiles, launched by PyCUDA's prepared_async_call on its own stream, tied to ours.
+
+    Raises BuildError, LaunchError, Unavailable."""
+    on, (geometry,) = pycuda.open_side(device.stream.ptr), launches(problem, TILED)
+    kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
+    names = [x.name for x in problem.operands()]
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        call = launch(problem, addresses(buffers))
+        given = dict(zip(names, addresses(buffers), strict=True))
+        arguments: list[tuple[str, Any]] = [
+            (LETTERS[kind], given[str(value)] if kind == "operand" else value) for kind, value in geometry.arguments
+        ]
+        call = pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)
         return held(call, buffers, kernels=1 + pycuda.TIES)
 
     return bind
@@ -236,8 +215,6 @@ def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
     """Return a prepare of the Numba kernel, compiled for the layout of the problem's operands."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
-        import numpy as np
-
         cuda = numba.cuda()
         function, stream = kernels()[kernel], cuda.external_stream(device.stream.ptr)
         factors = np.float32(problem.alpha), np.float32(problem.beta)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import numba
 from kernels.ops.gemm.problem import Gemm
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-
+from kernels.problem import Array
 
 DEPTH, WIDTH = 256, 512  # of a packed block of op(B): half a megabyte, a share of a second-level cache
 UNROLL = 4  # terms that are added to a row of C while it is at hand
@@ -65,8 +62,6 @@ def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:
     """Return a prepare that compiles `loops` for the types and layouts of its call."""
 
     def prepare(problem: Gemm, device: Any, setting: Any) -> Bind:
-        import numpy as np
-
         if setting.threads != 1:
             raise Unavailable("these loops run on one thread: --threads 1")
         # Sums may be contracted to multiply-adds and, in the blocks, kept in vectors; no other freedom.

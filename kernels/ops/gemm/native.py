@@ -6,18 +6,16 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, openmp
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
+from kernels.libs.cblas import Blas
 from kernels.native import launch, structure
 from kernels.ops.gemm.problem import Gemm
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.libs.cblas import Blas
-    from kernels.problem import Array
-    from kernels.setting import Setting
+from kernels.problem import Array
+from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import bounds, places
 from kernels.dtypes import BYTES, LEAST_POSITIVE, STORED, UNIT_ROUNDOFF, rounded
-from kernels.problem import GRADED, SPECIAL, Evidence, Excerpt, Operand, Problem, axis, once
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import GRADED, SPECIAL, Array, Arrays, Evidence, Excerpt, Operand, Problem, axis, once
 
 FREIVALDS_FLOPS = 10e9  # above it a float64 product costs more than the measurement
 # Correct sequential sums err by 0.4 u |aᵢ| |B| in the mean and by up to 1.8 u in 1 of 12 000 values.
@@ -115,8 +111,6 @@ class Gemm(Problem):
 
     def _terms(self, x: Arrays) -> tuple[Array, Array]:
         """Return op(A) and op(B) in float64, without terms of the sum that are negligible in every row."""
-        import numpy as np
-
         a, b = self._mathematical(x)
         first = np.abs(a[0])
         if (
@@ -149,8 +143,6 @@ class Gemm(Problem):
         return {"c": want + self.beta * x["c"] if self.beta else want}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         a, b = self._terms(x)
         # A bound need not be exact: single precision halves its cost.
         bound: Array = np.abs(a).astype(np.float32) @ np.abs(b).astype(np.float32)
@@ -179,8 +171,6 @@ class Gemm(Problem):
 
         The error's root mean square over all rows is at most 1 u |aᵢ| |B| (norms), each row's at most 4.
         """
-        import numpy as np
-
         a, b = self._mathematical(x)
         v = rng.standard_normal((self.n, 3))
         want = self.alpha * _times(a, _times(b, v))
@@ -203,16 +193,12 @@ class Gemm(Problem):
 
     def _norms(self, x: Arrays) -> Array:
         """Return the scale of C·v's error by row: |alpha| |aᵢ| |B| + |beta| |cᵢ| in norms."""
-        import numpy as np
-
         a, b = self._mathematical(x)
         scale: Array = abs(self.alpha) * np.sqrt(_squares(a)) * np.sqrt(_squares(b).sum())
         return scale + abs(self.beta) * np.sqrt(_squares(x["c"])) if self.beta else scale
 
     def _entries(self, x: Arrays, got: Array, u: float, rng: np.random.Generator) -> Evidence:
         """Compare 64 entries of C, its corners among them, with sums in float64."""
-        import numpy as np
-
         a, b = self._mathematical(x)
         i = np.r_[0, self.m - 1, rng.integers(self.m, size=ENTRIES - 2)]
         j = np.r_[0, self.n - 1, rng.integers(self.n, size=ENTRIES - 2)]
@@ -227,8 +213,6 @@ class Gemm(Problem):
 
 def _unforeseen() -> np.random.Generator:
     """Return a generator seeded by the system's entropy, so that no kernel can predict it."""
-    import numpy as np
-
     return np.random.default_rng()
 
 
@@ -240,13 +224,9 @@ def _blocks(x: Array) -> list[Array]:
 
 def _times(x: Array, v: Array) -> Array:
     """Return x·v in float64."""
-    import numpy as np
-
     return np.concatenate([block.astype(np.float64) @ v for block in _blocks(x)])
 
 
 def _squares(x: Array) -> Array:
     """Return the sum of squares of each row in float64."""
-    import numpy as np
-
     return np.concatenate([np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in _blocks(x)])

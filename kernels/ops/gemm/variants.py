@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels.errors import UsageError
 from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import mkl, onednn, openblas
 from kernels.libs import torch as torch_library
-from kernels.libs.cblas import describe
+from kernels.libs.cblas import Blas, describe
 from kernels.libs.mkl import MKL
 from kernels.libs.numba import NUMBA
 from kernels.libs.onednn import ONEDNN
@@ -21,18 +22,12 @@ from kernels.libs.torch import TORCH
 from kernels.ops.gemm import libraries, native
 from kernels.ops.gemm.accepts import column_major, copied, numpy_call, plain, torch_call, transposes, typed, up_to
 from kernels.ops.gemm.problem import Gemm
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import SUITE, Provider
 from kernels.variant import DEFAULT, Variant, row
 
-if TYPE_CHECKING:
-    from kernels.libs.cblas import Blas
-    from kernels.problem import Array
-
 
 def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
-    import numpy as np
-
     def bind(buffers: Sequence[Array]) -> Launch:
         a, b, c = buffers
         left = a if problem.trans[0] == "n" else a.T

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid, nvcc
 from kernels.errors import Unavailable
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import cublas, driver, numba, pycuda, torch_cuda
 from kernels.native import CALL, structure
 from kernels.nvcc import Geometry
@@ -25,10 +25,6 @@ from kernels.ops.gemm import gpu as product_by
 from kernels.ops.launch import libraries, native
 from kernels.ops.launch.libraries import chained
 from kernels.ops.launch.problem import PRODUCT, Calls
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-
 
 SOURCE = Path(__file__).with_name("launch.cu")
 BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}

@@ -5,21 +5,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels import state
 from kernels.errors import Unavailable, summary
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import cffi as cffi_library
 from kernels.libs import numba as numba_library
 from kernels.libs import openblas
 from kernels.libs import torch as torch_library
 from kernels.ops.launch import native
 from kernels.ops.launch.problem import Calls
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
+from kernels.problem import Array
 
 
 def eager(problem: Calls, device: object, setting: Any) -> Bind:
@@ -167,8 +165,6 @@ def cffi_abi(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def numpy_matmul(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    import numpy as np
-
     return lambda buffers: (np.matmul, tuple(buffers))
 
 

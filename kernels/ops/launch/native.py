@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import build
+from kernels.launch import Bind, Launch
+from kernels.libs.cblas import Blas
 from kernels.native import launch, structure
 from kernels.ops.launch.problem import Calls
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.libs.cblas import Blas
-    from kernels.problem import Array
+from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("launch.c")
 Product = structure("pointer: a b c function", "int64: chain")  # C struct `product` of launch.c

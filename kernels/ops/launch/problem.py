@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from kernels.lazy import np
 from kernels.ops.gemm.problem import Gemm
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 PRODUCT = Gemm(8, 8, 8)  # 1024 operations: tens of nanoseconds
 LINE = 16  # elements: one cache line

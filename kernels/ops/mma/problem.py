@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels.dtypes import BYTES
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 # Rows and columns of c on a multiprocessor: mma.sync by eight warps of 32 × 32, each with eight tiles of 16 × 8;
 # wgmma by two warpgroups of 64 × 256. On a processor's core those that mma.c holds.
@@ -90,8 +86,6 @@ class Mma(Problem):
         )
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        import numpy as np
-
         if probe == "whole":
             most = min(8, math.isqrt(EXACT // (self.depth * self.steps)))
             drawn = {name: rng.integers(-most, most, shape, endpoint=True).astype("f4") for name, shape in self._in}
@@ -109,8 +103,6 @@ class Mma(Problem):
 
     def _bits(self, rng: np.random.Generator) -> dict[str, Array]:
         """Draw integers with all bits of a's type that the sums leave room for, and a ±1 in each row of b."""
-        import numpy as np
-
         (a, of_a), (b, of_b) = self._in
         bits = min(BITS[self.dtype], (EXACT // self.steps).bit_length() - 1)
         size = rng.integers(2 ** (bits - 1), 2**bits, of_a)
@@ -130,8 +122,6 @@ class Mma(Problem):
         four products at a time that is 1.5 · depth truncations a step, each less than a unit of the largest addend,
         at most the accumulator so far, i·|ab|, plus all products. Over the steps the first sums to steps²/2.
         """
-        import numpy as np
-
         a, b = x["a"].astype("f8"), x["b"].astype("f8")
         products = np.abs(a) @ np.abs(b).T
         integers = all((array == np.rint(array)).all() for array in (a, b))
@@ -143,7 +133,5 @@ class Mma(Problem):
 
 def _to_tf32(x: Array) -> Array:
     """Round to TF32: ten bits behind the leading one."""
-    import numpy as np
-
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid, team
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.native import launch, structure
 from kernels.nvcc import Geometry, over
 from kernels.ops.mma.problem import GPU, Mma
+from kernels.problem import Array
 from kernels.provider import SUITE
+from kernels.setting import Setting
 from kernels.variant import CEILING, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
 
 SOURCES = {unit: Path(__file__).with_name(f"{unit}.cu") for unit in ("mma", "wgmma")}
 TYPES = ("tf32", "bf16", "fp16")

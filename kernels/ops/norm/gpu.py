@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import in_order
+from kernels.launch import Bind, Launch, in_order
 from kernels.libs import cudnn, cudnn_layers
 from kernels.nvcc import Geometry, over
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, KEPT, WIDTH, Norm
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.setting import Setting
-
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("norm.cu")
 READ_AND_WRITTEN = {

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis, direction
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
-
-    Kept: TypeAlias = (
-        tuple[Array, Array] | None
-    )  # mean and variance of each channel from earlier; None: the batch's own
-    import numpy as np
-
-
+# Mean and variance of each channel from earlier; None: the batch's own
+Kept: TypeAlias = "tuple[Array, Array] | None"
 EPSILON = 1e-5
 WIDTH, ALPHA, BETA, BIAS = 5, 1e-4, 0.75, 2.0  # Krizhevsky, Sutskever and Hinton 2012, section 3.3
 
 
 def batch(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
     """Return the outputs of batch normalization by name, in a step with the gradients."""
-    import numpy as np
-
     image, scale = x["x"].astype("f8"), x["scale"][0, :, None].astype("f8")
     mean, variance = _statistics(image, kept)
     rstd = 1 / np.sqrt(variance + EPSILON)
@@ -56,8 +48,6 @@ def batch_bound(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
 
     A difference counts its larger operand, a channel of almost no variance its mean.
     """
-    import numpy as np
-
     image, scale = x["x"].astype("f8"), np.abs(x["scale"][0, :, None])
     mean, variance = _statistics(image, kept)
     deviation = np.sqrt(variance + EPSILON)
@@ -91,8 +81,6 @@ def local(x: Arrays, step: bool) -> dict[str, Array]:
 
 def local_bound(x: Arrays, want: Arrays, step: bool) -> dict[str, Array]:
     """Return error bounds of local response normalization in unit roundoffs; dx sums absolute terms."""
-    import numpy as np
-
     units = {"y": np.abs(want["y"])}
     if step:
         image, slope = np.abs(x["x"].astype("f8")), np.abs(x["dy"].astype("f8"))
@@ -104,15 +92,11 @@ def local_bound(x: Arrays, want: Arrays, step: bool) -> dict[str, Array]:
 
 def _size(image: Array) -> Array:
     """Return the denominator before the power of three quarters."""
-    import numpy as np
-
     return np.asarray(BIAS + ALPHA / WIDTH * _near(image * image))
 
 
 def _near(planes: Array) -> Array:
     """Return the sum over the five-channel LRN window around each channel."""
-    import numpy as np
-
     edge, channels = WIDTH // 2, planes.shape[1]
     padded = np.pad(planes, ((0, 0), (edge, edge), (0, 0)))
     return np.asarray(sum(padded[:, i : i + channels] for i in range(WIDTH)))
@@ -190,8 +174,6 @@ class Norm(Problem):
 
     def kept(self) -> tuple[Array, Array]:
         """Return each channel's kept mean and variance, float32, fixed by the problem."""
-        import numpy as np
-
         place = np.arange(self.channels, dtype=np.float32) % KEPT
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
 

@@ -9,10 +9,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid, maths
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.cudnn import CUDNN
@@ -21,11 +22,8 @@ from kernels.native import structure
 from kernels.ops.norm import gpu
 from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, Norm
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("norm.c")
 GRADIENTS = ("dx", "dscale", "dshift")
@@ -49,8 +47,6 @@ def _argument(problem: Norm) -> tuple[ctypes.Structure, tuple[object, ...]]:
 
 
 def numpy_chain(problem: Norm, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     maths.alone(setting)
     spare = np.empty((problem.images, problem.channels, problem.size**2), np.float32)
     kept = [array[:, None] for array in problem.kept()]

@@ -6,19 +6,16 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels.errors import Unavailable, summary
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import SMALLEST_NORM, Optimizer
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
+from kernels.problem import Array
+from kernels.setting import Setting
 
 Call: TypeAlias = Callable[[], object]
 # Bytes that each chain moves for a parameter: 12 for a function of two arrays, 8 for one array.
@@ -43,21 +40,15 @@ def _sgd(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _descent(way: Any, p: Any, t: Any, lr: Any) -> list[Call]:
-    import numpy as np
-
     return [partial(np.multiply, way, lr, out=t), partial(np.subtract, p, t, out=p)]
 
 
 def _decay(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     grown = [partial(np.multiply, s[0], f["decay"], out=t), partial(np.add, t, g, out=t)]
     return [*grown, *_descent(t, s[0], t, f["lr"])]
 
 
 def _velocity(g: Any, v: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     shrunk: list[Call] = [partial(np.multiply, v, f["mu"], out=v)]
     if f["gain"] == 1:
         return [*shrunk, partial(np.add, v, g, out=v)]
@@ -69,16 +60,12 @@ def _momentum(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _nesterov(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     ahead = [partial(np.multiply, s[1], f["mu"], out=t), partial(np.add, t, g, out=t)]
     return [*_velocity(g, s[1], t, f), *ahead, *_descent(t, s[0], t, f["lr"])]
 
 
 def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
     """Return the calls of v = rho·v + (1 − rho)·x²."""
-    import numpy as np
-
     return [
         partial(np.multiply, v, f["rho"], out=v),
         partial(np.multiply, x, x, out=t),
@@ -89,8 +76,6 @@ def _squared(v: Any, x: Any, t: Any, f: Any) -> list[Call]:
 
 def _by_root(way: Any, v: Any, p: Any, t: Any, f: Any) -> list[Call]:
     """Return the calls of p −= lr·way / (√v + eps)."""
-    import numpy as np
-
     root = [partial(np.sqrt, v, out=t), partial(np.add, t, f["eps"], out=t), partial(np.divide, way, t, out=t)]
     return [*root, *_descent(t, p, t, f["lr"])]
 
@@ -100,15 +85,11 @@ def _rmsprop(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _adagrad(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     summed = [partial(np.multiply, g, g, out=t), partial(np.add, s[1], t, out=s[1])]
     return [*summed, *_by_root(g, s[1], s[0], t, f)]
 
 
 def _adadelta(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     t, way = t
     delta = [
         partial(np.add, s[2], f["eps"], out=way),
@@ -125,14 +106,10 @@ def _adam(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
 
 
 def _clip(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     return [partial(np.clip, g, -f["limit"], f["limit"], out=t), *_descent(t, s[0], t, f["lr"])]
 
 
 def _copy(g: Any, s: Any, t: Any, f: Any) -> list[Call]:
-    import numpy as np
-
     return [partial(np.copyto, s[0], g)]
 
 
@@ -155,8 +132,6 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
     """Return a prepare over all tensors as one array, or, if `each`, over one tensor after another."""
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
-        import numpy as np
-
         signed(problem, setting)
         rows = 2 if problem.rule == "adadelta" else 1
         kept = device.allocate(4 * rows * problem.count).view("f4").reshape(rows, -1)
@@ -187,8 +162,6 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 def _by_norm(problem: Optimizer, g: Any, p: Any, t: Any) -> Call:
     """Return a call that computes the norm as a Python float, then steps by the share it leaves."""
-    import numpy as np
-
     most, lr = problem.limit * problem.count**0.5, problem.lr
 
     def call() -> None:

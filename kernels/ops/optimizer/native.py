@@ -5,19 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, maths, openmp
 from kernels.errors import Unavailable
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
 from kernels.native import launch, structure
 from kernels.ops.optimizer import problem as rules
 from kernels.ops.optimizer.problem import Optimizer
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
+from kernels.problem import Array
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("optimizer.c")
 POINTER, INT64 = maths.POINTER, maths.INT64

@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kernels import places
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
-
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 SMALLEST_NORM = 1e-6
 STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a step made of moments, of a long sum
@@ -34,8 +29,6 @@ class Rule:
 
 
 def _stack(*rows: Array) -> Array:
-    import numpy as np
-
     return np.stack(rows)
 
 
@@ -129,8 +122,6 @@ def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
     Moments: roundings of their terms. Parameters: the rounding of the result, STEP roundings of the step, and the error
     of a first moment, whose terms may cancel.
     """
-    import numpy as np
-
     step = np.abs(want[0] - s[0])
     if o.rule == "norm":
         step = step * (NORM / STEP)
@@ -214,8 +205,6 @@ class Optimizer(Problem):
 
     def _stacked(self, x: Arrays) -> Array:
         """Return parameters and state in float64, one array a row."""
-        import numpy as np
-
         names = ("p", *self.state) if "p" in x else ()
         return np.array([x[name] for name in names], np.float64).reshape(len(names), self.count)
 
@@ -229,14 +218,10 @@ class Optimizer(Problem):
         return self.excerpt_rows(some, tensors=1, size=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         return self._named(RULES[self.rule].step(self, x["g"].astype(np.float64), self._stacked(x)))
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound the roundings of each operation, carried to the parameters; a copy is exact."""
-        import numpy as np
-
         if self.rule == "copy":
             return {"p": np.zeros_like(want["p"])}
         g, after = x["g"].astype(np.float64), self._stacked(want)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid
 from kernels.errors import UsageError
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_SUITE
 from kernels.libs.torch import TORCH
@@ -19,12 +19,8 @@ from kernels.ops.optimizer.native import gain, signed
 from kernels.ops.optimizer.problem import Optimizer
 from kernels.problem import Work
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
-
 
 SOURCE = Path(__file__).with_name("optimizer.cu")
 # Rules of each kernel

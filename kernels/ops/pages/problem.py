@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels.errors import UsageError
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
 CHUNK = 4096  # bytes worked on at a time, whatever the pages are; the last line of each is left alone
@@ -71,8 +69,6 @@ class Pages(Problem):
 
         Untouched bytes are 1 in memory that was marked before, 0 in new memory.
         """
-        import numpy as np
-
         value, worked = seeded(x["y"]), self.chunks if self.what != "map" else 0
         written = worked * value
         if self.what == "copy":
@@ -83,14 +79,10 @@ class Pages(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Allow no error but a few page faults more or less."""
-        import numpy as np
-
         return {"y": np.array([[0.0, 0.0, FEW + STRAY * float(want["y"][0, 2]), 0.0]])}
 
 
 def seeded(y: Array) -> int:
     """Return 1 … 15 from the bits of y's first element."""
-    import numpy as np
-
     bits = int(np.asarray(y, np.float32).reshape(-1)[:1].view(np.uint32)[0])
     return 1 + (bits * 2654435761 % (1 << 32) >> 16) % 15

@@ -8,20 +8,17 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch, structure
 from kernels.ops.pages.problem import FEW, HUGE_PAGE, SMALL_PAGE, STRAY, Pages
-from kernels.problem import Problem
+from kernels.problem import Array, Problem
 from kernels.provider import SUITE
 from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("pages.c")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
 from kernels.errors import UsageError
-from kernels.problem import Excerpt, Operand, Problem, axis, direction
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
 STRIDE = 2
 
@@ -95,8 +91,6 @@ class Pooling(Problem):
 
     def _scattered(self, d: Array, x: Array) -> Array:
         """Return the gradient of x, float64, from d, that of y."""
-        import numpy as np
-
         gradient = np.zeros(x.shape)
         views = self.windows(x)
         if self.pool == "max":
@@ -116,8 +110,6 @@ class Pooling(Problem):
         return self.excerpt_rows(images, images=len(images))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         image = self.planes(x["x"])
         views = self.windows(image)
         pooled = np.max(views, axis=0).astype("f8") if self.pool == "max" else np.mean(views, axis=0, dtype="f8")
@@ -128,8 +120,6 @@ class Pooling(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound sums of at most nine terms (averages) and four (gradients); a maximum is exact."""
-        import numpy as np
-
         sizes = {name: np.abs(array) if name == "dy" or self.pool == "avg" else array for name, array in x.items()}
         bounds = {name: 8 * u * size for name, size in self.reference(sizes).items()}
         if self.pool == "max":

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import grid, maths
-from kernels.launch import Launch, in_order
+from kernels.launch import Bind, Launch, in_order
+from kernels.lazy import np
 from kernels.libs import cudnn, cudnn_layers
 from kernels.libs import torch as torch_library
 from kernels.libs.cuda import CUDA_SUITE
@@ -19,13 +20,10 @@ from kernels.native import structure
 from kernels.nvcc import Geometry, over
 from kernels.ops.gemm.cublas import addresses
 from kernels.ops.pooling.problem import STRIDE, Pooling
+from kernels.problem import Array, Arrays
 from kernels.provider import NUMPY, SUITE
+from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array, Arrays
-    from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("pooling.c")
 # C struct `argument` of pooling.c
@@ -43,8 +41,6 @@ def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]
 
 def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
     """Prepare one pass over the whole batch for each place in a window."""
-    import numpy as np
-
     maths.alone(setting)
     join = np.maximum if problem.pool == "max" else np.add
 
@@ -177,8 +173,6 @@ class AnyMaximum(Pooling):
     """Pooling whose gradient may go to any of equal maxima: cuDNN does not specify which."""
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         bounds = super().bound(x, want, u)
         if self.phase == "step" and self.pool == "max":
             views, slope = np.stack(self.windows(self.planes(x["x"]))), np.abs(self.planes(x["dy"]))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from kernels.problem import Operand, Problem, axis
-
-if TYPE_CHECKING:
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 PASSES = 64  # of a launch: over one pair of vectors, or over as many pairs, each once
 # Variants of one loop by vector width: the instruction set, as kernels/ops/fma names it, and floats a vector
@@ -66,6 +64,4 @@ class Saxpy(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound one rounding a pass, of at most |y| + 2 |x|, halved by every later pass."""
-        import numpy as np
-
         return {"y": 3 * u * (np.abs(x["y"].astype("f8")) + 2 * np.abs(x["x"]))}

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import build
 from kernels.errors import Unavailable
@@ -15,11 +14,9 @@ from kernels.launch import Bind, Launch
 from kernels.native import CALL, launch, structure
 from kernels.ops.fma.problem import ISA
 from kernels.ops.saxpy.problem import PASSES, SWEEP, WIDTHS, Saxpy
+from kernels.problem import Array
 from kernels.provider import SUITE
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("saxpy.c")
 WIDE = Path(__file__).with_name("wide.c")

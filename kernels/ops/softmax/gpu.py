@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
 from kernels.libs import torch_cuda
 from kernels.nvcc import Geometry, over
 from kernels.ops.softmax.libraries import array_sums, indexed, torch_parts
 from kernels.ops.softmax.problem import Softmax
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-
 
 SOURCE = Path(__file__).with_name("softmax.cu")
 KERNELS = ("softmax_index", "softmax_onehot")

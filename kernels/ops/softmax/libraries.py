@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch
+from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import numba
 from kernels.libs import torch as torch_library
 from kernels.maths import alone
 from kernels.ops.softmax.problem import Softmax
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.setting import Setting
+from kernels.setting import Setting
 
 
 def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bool) -> Bind:
     """Prepare a chain of ufuncs; the loss is the log of every share if `parts`, else of each row's sum."""
-    import numpy as np
-
     alone(setting)
     rows = np.arange(problem.batch)
     edge = [np.empty((problem.batch, 1), np.float32) for _ in range(2)]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import places
-from kernels.problem import SPECIAL, Evidence, Excerpt, Operand, Problem, axis, direction
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import SPECIAL, Array, Arrays, Evidence, Excerpt, Operand, Problem, axis, direction
 
 LIMIT = 64.0  # unit roundoffs: exponentials, a sum in lanes and blocks, a quotient
 SMALLEST = 2.0**-124  # below it a share may be flushed to zero, or to the least that is not
@@ -65,8 +61,6 @@ class Softmax(Problem):
         return (Operand("x", shape, "in"), truth, *dx, Operand("loss", (self.batch,), "out"))
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        import numpy as np
-
         if x.name == "labels":
             return super().indices(x, rng)
         t = np.zeros(x.shape, np.float32)
@@ -75,8 +69,6 @@ class Softmax(Problem):
 
     def _truth(self, x: Arrays) -> Array:
         """Return the labels as one-hot rows."""
-        import numpy as np
-
         if "t" in x:
             return x["t"].astype("f8")
         t = np.zeros((self.batch, self.classes))
@@ -88,8 +80,6 @@ class Softmax(Problem):
         return self.excerpt_rows(rows, batch=len(rows))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         scores, t = x["x"].astype("f8"), self._truth(x)
         q = _softmax(scores) if self.before == "softmax" else scores
         top = q.max(axis=1, keepdims=True)
@@ -103,8 +93,6 @@ class Softmax(Problem):
         return {"dx": gradient, "loss": loss}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-        import numpy as np
-
         compared = super().compare(x, got, u, probe)
         if probe != SPECIAL:
             return compared
@@ -113,8 +101,6 @@ class Softmax(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound the errors; an exponential's is u times its argument's depth below the maximum."""
-        import numpy as np
-
         scores, t = x["x"].astype("f8"), self._truth(x)
         depth = scores.max(axis=1, keepdims=True) - scores
         size = np.abs(scores).max(axis=1)
@@ -134,8 +120,6 @@ class Softmax(Problem):
 
 
 def _softmax(x: Array) -> Array:
-    import numpy as np
-
     probabilities: Array = np.exp(x - x.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     return probabilities

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kernels import places
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 LIMIT = 16.0  # as for dense products: correct ones stay below 5.5 u |W||B|
 
 
 @lru_cache(maxsize=2)  # a contest has two at most; drawing one of millions takes a second
 def _drawn(m: int, k: int, nonzeros: int) -> tuple[Array, Array, Array]:
-    import numpy as np
-
     rng = np.random.default_rng((m, k, nonzeros))
     places = np.sort(rng.choice(m * k, nonzeros, replace=False))
     pointers = np.searchsorted(places, np.arange(m + 1) * k).astype(np.int32)
@@ -77,8 +71,6 @@ class Spmm(Problem):
 
     def dense(self) -> Array:
         """Return W with its zeros, float32."""
-        import numpy as np
-
         values, columns, pointers = self.weights()
         matrix = np.zeros((self.m, self.k), np.float32)
         matrix[np.repeat(np.arange(self.m), np.diff(pointers)), columns] = values
@@ -94,7 +86,6 @@ class Spmm(Problem):
         return {"density": f"sha256:{digest.hexdigest()[:12]}"}
 
     def _csr(self, absolute: bool = False) -> Any:
-        import numpy as np
         from scipy.sparse import csr_array
 
         values, columns, pointers = self.weights()
@@ -111,6 +102,4 @@ class Spmm(Problem):
         return {"c": self._csr() @ x["b"].astype("f8")}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         return {"c": LIMIT * u * (self._csr(absolute=True) @ np.abs(x["b"].astype("f8")))}

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid
 from kernels.launch import Bind, Launch, held
@@ -23,12 +23,9 @@ from kernels.ops.gemm import Gemm
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.gemm.native import product
 from kernels.ops.spmm.problem import Spmm
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import SCIPY, SUITE
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("csr.c")
 NUMPY = partial(openblas.load, "numpy")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import moved
-from kernels.problem import Excerpt, Operand, Problem, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 SCALE = 3.0
 
@@ -73,8 +69,6 @@ class Stream(Problem):
         return {"y": a if self.kind == "copy" else a + SCALE * x["b"]}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        import numpy as np
-
         if self.kind == "read":
             return {"y": 16 * u * np.abs(x["a"]).sum(keepdims=True, dtype=np.float64)}
         if self.kind == "copy":

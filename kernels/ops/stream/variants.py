@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid, openmp, team
 from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.libs import torch_cuda
 from kernels.libs.cuda import CUDA_RUNTIME, CUDA_SUITE, CUPY
@@ -19,12 +20,10 @@ from kernels.native import launch, structure
 from kernels.nvcc import Argument as Passed
 from kernels.nvcc import Geometry, over
 from kernels.ops.stream.problem import Stream
+from kernels.problem import Array
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.setting import Setting
 from kernels.variant import CEILING, DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("stream.c"), Path(__file__).with_name("stream.cu")
 KERNELS = ("stream_read", "stream_copy", "stream_triad")  # of stream.cu
@@ -47,8 +46,6 @@ def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> B
 
     Starting the threads would take longer than one read of a small array; a late thread leaves slices to the others.
     """
-    import numpy as np
-
     share = -(-problem.count // threads)
     slices = max(1, 4 * share // SLICE)
     length = -(-share // slices)
@@ -102,8 +99,6 @@ def copies(problem: Stream) -> str | None:
 
 
 def numpy_copyto(problem: Stream, device: object, setting: object) -> Bind:
-    import numpy as np
-
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0]))
 
 

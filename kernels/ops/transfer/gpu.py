@@ -12,17 +12,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, in_turn
+from kernels.launch import Bind, Launch, in_turn
+from kernels.lazy import np
 from kernels.libs import cublas, pycuda
 from kernels.ops.gemm.cublas import addresses, call_of
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transfer.problem import Transfer
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
 # Page-locked; also write-combined; registered in place; by PyCUDA's allocator; by CuPy's pool; not locked
@@ -38,8 +35,6 @@ class Host:
     def __init__(self, device: Any, kind: str, nbytes: int) -> None:
         runtime = device.cp.cuda.runtime
         if kind in ("registered", "pageable"):
-            import numpy as np
-
             self.block = np.ones(nbytes, np.uint8)
             self.place = int(self.block.ctypes.data)
             if kind == "pageable":
@@ -201,8 +196,6 @@ def both(problem: Transfer, device: Any, setting: object) -> Bind:
 
 def _product(device: Any) -> tuple[Callable[[], object], object]:
     """Return a call of the product on normal numbers, and the operands to keep."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     views = [device.view(device.allocate(x.nbytes), 0, x) for x in SQUARE.operands()]
     for view in views:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import moved
 from kernels.errors import UsageError
+from kernels.lazy import np
 from kernels.moved import LENGTH
-from kernels.problem import Excerpt, axis
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.problem import Array, Arrays, Excerpt, axis
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,21 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, team
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.libs.torch import TORCH
 from kernels.maths import INT64, POINTER, alone
 from kernels.native import launch, structure
 from kernels.ops.transfer.problem import SINGLE, Transfer
-from kernels.problem import Work
+from kernels.problem import Array, Work
 from kernels.provider import LIBC, NUMPY, SUITE
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE = Path(__file__).with_name("copy.c")
 SLICE = 64 << 10  # floats of a member's slice, where a buffer has more for each
@@ -75,14 +73,10 @@ def memcpy(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 def parts(problem: Transfer, array: Array) -> list[Array]:
     """Return the buffers of an operand."""
-    import numpy as np
-
     return np.split(array.reshape(-1), np.cumsum(problem.lengths)[:-1])
 
 
 def numpy_copies(problem: Transfer, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     alone(setting)
 
     def bind(buffers: Sequence[Array]) -> Launch:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build, grid
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import cublas, openblas, torch_cuda
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE, CUPY
@@ -18,12 +19,10 @@ from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
 from kernels.nvcc import Geometry
 from kernels.ops.transpose.problem import Transpose
+from kernels.problem import Array
 from kernels.provider import NUMPY, SUITE
 from kernels.setting import Setting
 from kernels.variant import Variant, row
-
-if TYPE_CHECKING:
-    from kernels.problem import Array
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("transpose.c"), Path(__file__).with_name("transpose.cu")
 KERNELS = ("transpose_naive", "transpose_tiled")  # of transpose.cu
@@ -60,8 +59,6 @@ def somatcopy(problem: Transpose, device: object, setting: Setting) -> Bind:
 
 
 def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
-    import numpy as np
-
     _alone(setting)
     return lambda buffers: Launch(partial(np.copyto, buffers[1], buffers[0].T))
 

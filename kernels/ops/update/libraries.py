@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernels.launch import Launch, held
+from kernels.launch import Bind, Launch, held
+from kernels.lazy import np
 from kernels.libs import torch as torch_library
 from kernels.ops.update.native import factors
 from kernels.ops.update.problem import Update
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind
-    from kernels.problem import Array
-    from kernels.setting import Setting
-
+from kernels.problem import Array
+from kernels.setting import Setting
 
 # step(problem, x, dy, state, g): `state` holds w, and the velocity if there is one; g is a gradient buffer.
 Step = Callable[[Update, Any, Any, Sequence[Any], Any], Callable[[], object]]
@@ -121,8 +118,6 @@ def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) 
 
 def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
     """Return product, scaling and difference, each into a preallocated array."""
-    import numpy as np
-
     left, factor = x.T, np.float32(problem.lr / problem.k)
     (w,) = state
 

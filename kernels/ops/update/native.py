@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernels import build
 from kernels.errors import Unavailable
+from kernels.launch import Bind, Launch
+from kernels.libs.cblas import Blas
 from kernels.native import launch, structure
 from kernels.ops.update.problem import Update
-
-if TYPE_CHECKING:
-    from kernels.launch import Bind, Launch
-    from kernels.libs.cblas import Blas
-    from kernels.problem import Array
-    from kernels.setting import Setting
+from kernels.problem import Array
+from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # keeps the clearing pass from becoming a call of memset

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kernels import bounds, places
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
-from kernels.problem import GRADED, Excerpt, Operand, Problem, axis, direction
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from kernels.problem import Array, Arrays
+from kernels.lazy import np
+from kernels.problem import GRADED, Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
 RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
@@ -155,8 +151,6 @@ class Update(Problem):
         return Excerpt(part, {x.name: of.get(x.name, (rows, columns)) for x in self.operands()})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        import numpy as np
-
         if self.part == "clear":
             return {"g": np.zeros((self.m, self.n))}
         if self.part == "scale":
@@ -166,8 +160,6 @@ class Update(Problem):
 
     def gradient(self, x: Arrays) -> Array:
         """Return g in float64, m×n, without the terms of negligible samples."""
-        import numpy as np
-
         if self.part == "update":
             given: Array = x["g"].astype(np.float64)
             return given
@@ -177,8 +169,6 @@ class Update(Problem):
 
     def stepped(self, x: Arrays, g: Array) -> dict[str, Array]:
         """Return W, and V if there is one, after the step in float64; g is overwritten."""
-        import numpy as np
-
         w = x["w"]
         if self.velocity:
             velocity = self.mu * x["v"].astype(np.float64) + self.gain * g
@@ -200,8 +190,6 @@ class Update(Problem):
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound the product's error, carried through the rule, and the roundings of the passes."""
-        import numpy as np
-
         if self.part in ("clear", "scale"):
             return {name: np.zeros_like(array) for name, array in want.items()}
         product = self._product_bound(x, u)
@@ -226,8 +214,6 @@ class Update(Problem):
 
     def _product_bound(self, x: Arrays, u: float) -> Array:
         """Return the bound of g, in single precision to halve its cost."""
-        import numpy as np
-
         if self.part == "update":
             given: Array = np.abs(x["g"]) * u
             return given
@@ -238,8 +224,6 @@ class Update(Problem):
 
     def _used(self, x: Arrays) -> Array:
         """Return the mask of samples that are not negligible."""
-        import numpy as np
-
         sizes = np.abs(x["x"]).max(axis=1)
         used: Array = ~(sizes < NEGLIGIBLE * sizes.max())
         return used

@@ -14,7 +14,7 @@ import pytest
 
 from kernels import state
 from kernels.catalog import find
-from kernels.errors import Unavailable, WrongResult
+from kernels.errors import WrongResult
 from kernels.libs import fftw, openblas
 from kernels.ops.conv import fft
 from kernels.ops.conv.problem import Conv
@@ -25,41 +25,11 @@ from kernels.variant import Variant
 from tests.kernels.rows import CPU, checked
 
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
-FORMS: dict[str, dict[str, int]] = {
-    "plain": {},
-    "sides": SIDES,
-    "even": {"r": 2, "s": 4, **SIDES},
-    "dilated": {"dilation": 2, **SIDES},
-    "many": {"n": 3, "c": 5, "k": 11, "h": 30, "w": 25, "r": 5, **SIDES},  # several blocks, the last not full
-    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
-    "beyond": {"h": 2, "w": 2, "pad_top": 4, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
-    "single": {"n": 1, "c": 1, "k": 1},
-}
-ROWS = [row for row in fft.ROWS if not row.missing()]
 SCIPY, KEPT = find("conv", "fft-scipy"), find("conv", "fft-scipy-kept")
 
 
 def problem(form: str, direction: str) -> Conv:
-    base: dict[str, Any] = {"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **FORMS[form]}
-    return Conv(**base, direction=direction)
-
-
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fft, "BLOCK", 1 << 14)
-
-
-CASES = [(row, form) for row in ROWS for form in (FORMS if row.roles else ["many"])]
-
-
-@pytest.mark.parametrize(("row", "form"), CASES, ids=lambda x: x if isinstance(x, str) else x.name)
-def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_blocks(monkeypatch)
-    for direction in PASSES:
-        asked = problem(form, direction)
-        if why := row.accepts(asked):
-            assert direction == "wgrad" and "w" in row.constant and "--direction" in why
-            continue
-        checked(asked, row)
+    return Conv(2, 4, 9, 7, 6, direction=direction, **(SIDES if form == "sides" else {}))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +44,6 @@ def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatc
 def test_what_is_refused_names_the_remedy(fields: dict[str, Any], option: str) -> None:
     asked = Conv(**{"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **fields})
     assert all(option in (row.accepts(asked) or "") for row in fft.ROWS)
-
-
-def test_a_kept_spectrum_is_not_timed_cold() -> None:
-    with pytest.raises(Unavailable, match="no --cold"):
-        KEPT.prepare(problem("plain", "forward"), CPU, Setting(cold=("x",)))
 
 
 def test_lengths_have_small_factors_and_room_for_one_side() -> None:
@@ -161,30 +126,6 @@ def test_a_missing_tap_is_refused(direction: str) -> None:
     refused(replace(SCIPY, prepare=prepare), problem("sides", direction))
 
 
-@pytest.mark.parametrize("direction", ["forward", "dgrad"])
-def test_only_a_filter_declared_constant_may_be_kept(direction: str) -> None:
-    asked = problem("sides", direction)
-    checked(asked, KEPT)
-    assert refused(replace(KEPT, constant=()), asked).startswith("keeps a copy of its input w")
-
-
-@pytest.mark.parametrize("same_place", [False, True])
-def test_another_filter_is_transformed(same_place: bool) -> None:
-    """Two launches by turns, of one workspace; or another filter where one was."""
-    asked = problem("plain", "forward")
-    bind = KEPT.prepare(asked, CPU, Setting())
-    rng = np.random.default_rng(2)
-    drawn = [asked.fill(rng) for _ in range(2)]
-    buffers = [[*(a.copy() for a in x.values()), np.zeros(asked.outputs[0].shape, "f4")] for x in drawn]
-    launches = [bind(one) for one in buffers]
-    for turn in (0, 1, 0, 1):
-        at = 0 if same_place else turn
-        for name, place in zip(drawn[turn], buffers[at], strict=False):
-            place[...] = drawn[turn][name]
-        launches[at].call()
-        np.testing.assert_allclose(buffers[at][2], asked.reference(drawn[turn])["y"], rtol=1e-4, atol=1e-4)
-
-
 def test_a_kept_filter_is_transformed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = problem("plain", "dgrad")
     calls = []
@@ -246,16 +187,6 @@ def test_damaged_wisdom_is_made_again(folder: Path, content: bytes) -> None:
     frames[...] = np.random.default_rng(4).standard_normal(frames.shape)
     execute()
     np.testing.assert_allclose(spectra, np.fft.rfft2(frames), atol=1e-3)
-
-
-@needs_fftw
-def test_frames_anywhere_have_plans_of_their_own() -> None:
-    asked, row = problem("sides", "forward"), find("conv", "fft-pyfftw-unaligned")
-    checked(asked, row)
-    frames, spectra = np.zeros((8, 12, 10), "f4"), np.zeros((8, 12, 6), "c8")
-    for aligned in (True, False):
-        execute: Any = fftw.plan(frames, spectra, False, "estimate", aligned).execute
-        assert (fftw.UNALIGNED in execute.__self__.flags) == (not aligned)
 
 
 @needs_fftw

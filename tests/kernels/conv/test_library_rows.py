@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,6 @@ from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Launch
 from kernels.libs import onednn
 from kernels.libs import torch as torch_library
-from kernels.ops.conv import onednn as onednn_rows
 from kernels.ops.conv import torch as torch_rows
 from kernels.ops.conv.problem import Conv, Spread
 from kernels.ops.conv.shape import PASSES
@@ -30,39 +28,14 @@ from micro.worker.messages import Prepare
 from micro.worker.process import Worker
 from tests.kernels.rows import checked
 
-ROWS = (*torch_rows.ROWS, *onednn_rows.ROWS)
 AROUND = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 1, "pad_right": 0}
-FORMS: dict[str, dict[str, int]] = {
-    "3x3": AROUND,
-    "blocks": {"c": 16, "k": 32, **AROUND},
-    "5x5": {"r": 5, "s": 5, "h": 11, **dict.fromkeys(AROUND, 2)},
-    "even": {"r": 2, "s": 4},
-    "sides": SIDES,
-    "strided": {"stride": 2, **AROUND},
-    "dilated": {"dilation": 2, **AROUND},
-    "groups": {"groups": 2, **AROUND},
-    "depthwise": {"c": 8, "groups": 8, "k": 8, **AROUND},
-    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
-}
 torch_here = pytest.mark.skipif(torch_library.missing() is not None, reason=str(torch_library.missing()))
 onednn_here = pytest.mark.skipif(onednn.missing() is not None, reason=str(onednn.missing()))
 
 
 def problem(direction: str = "forward", layout: str = "nchw", **fields: int) -> Conv:
     return Conv(**{"n": 2, "c": 6, "h": 9, "w": 8, "k": 10, **fields}, direction=direction, layout=layout)
-
-
-def cases() -> list[Any]:
-    """Every row on what it takes."""
-    every = []
-    for row, (form, fields), direction in itertools.product(ROWS, FORMS.items(), PASSES):
-        for layout in ("nchw", "nhwc", "nchw16c") if form == "blocks" else ("nchw", "nhwc"):
-            one = problem(direction, layout, **fields)
-            if row.accepts(one) is None:
-                here = pytest.mark.skipif(row.missing() is not None, reason=str(row.missing()))
-                every.append(pytest.param(row, one, marks=here, id=f"{row.name}-{form}-{direction}-{layout}"))
-    return every
 
 
 def bound(row: Variant[Conv], one: Conv) -> Launch:
@@ -81,22 +54,6 @@ def bound(row: Variant[Conv], one: Conv) -> Launch:
 
 def work(name: str, one: Conv) -> float:
     return find("conv", name).executed(one).flops
-
-
-@pytest.mark.parametrize("row, one", cases())
-def test_rows_are_right(row: Variant[Conv], one: Conv) -> None:
-    try:
-        checked(one, row)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-
-
-def test_every_row_refuses_by_the_option_that_remedies() -> None:
-    """And some row takes each problem."""
-    for fields, direction in itertools.product(FORMS.values(), PASSES):
-        reasons = [row.accepts(problem(direction, **fields)) for row in ROWS]
-        assert None in reasons
-        assert all("--" in reason for reason in reasons if reason), reasons
 
 
 # PyTorch

@@ -1,40 +1,49 @@
-"""Every kernel that is installed on shapes that few kernels are written for."""
+"""Every kernel that is installed on shapes that few kernels are written for: right, or refused by an option."""
 
 from __future__ import annotations
 
 import itertools
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from kernels.errors import Unavailable
+from kernels.ops.conv import fft, im2col, tiled
+from kernels.ops.conv.layouts import BLOCK, LAYOUTS
 from kernels.ops.conv.problem import Conv
+from kernels.ops.conv.shape import PASSES
 from kernels.variant import Variant
 from tests.kernels.rows import checked
 from tests.soak.conv import ODD, kernels
 
-SHAPES = (
-    "even edges, padded more behind",
-    "stride 2 on 1×1",
-    "N = C = H = W = K = R = S",
-    "one pixel in its padding",
-    "one of everything",
-    "padding beyond a filter",
-    "a filter as large as its image",
+SHAPES = ODD | {
+    "several blocks of planes": Conv(3, 5, 30, 25, 11, 5, 3, pad_left=1, pad_bottom=2, pad_right=3),
+    "many rows, bands": Conv(1, 9, 41, 40, 10, pad=1),
+    "more channels than stay in a cache": Conv(1, 150, 4, 5, 33, pad=1),
+    "rows of a whole number of lines": Conv(1, 17, 3, 64, 17, 1, 1),
+    "images smaller than the filter": Conv(3, 2, 1, 2, 5, 4, 5, pad=2),
+    "two and five outputs a group": Conv(2, 6, 19, 21, 15, pad_top=1, pad_right=1, groups=3),
+    "a first layer": Conv(1, 3, 23, 24, 18, 5, 5, stride=2, pad=2),
+    "whole vectors": Conv(2, 16, 9, 18, 32, pad_left=1, pad_bottom=2),
+}
+FEW = ("four paddings", "dilation", "several blocks of planes", "whole vectors", "one of everything")
+ROWS = [row for row in kernels() if not row.missing()]
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [(row, name) for row in ROWS for name in (SHAPES if row.roles else FEW)],
+    ids=lambda x: getattr(x, "name", x),
 )
-ROWS = [row for row in kernels() if not row.missing() and "estimate" not in row.name]
-
-
-def cases() -> list[Any]:
-    return [pytest.param(row, ODD[shape], id=f"{row.name}-{shape}") for shape, row in itertools.product(SHAPES, ROWS)]
-
-
-@pytest.mark.parametrize(("row", "shape"), cases())
-def test_kernels_are_right_or_refuse(row: Variant[Conv], shape: Conv) -> None:
-    for direction in ("forward", "dgrad", "wgrad"):
-        problem = replace(shape, direction=direction)
+def test_kernels_are_right_or_refuse(row: Variant[Conv], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, most, value in ((fft, "BLOCK", 1 << 14), (im2col, "LIMIT", 4096), (tiled, "NEAR", 0)):
+        monkeypatch.setattr(module, most, value)  # so that there are several blocks, the last not full
+    monkeypatch.setattr(tiled, "LEAST", 5)
+    shape = SHAPES[name]
+    whole = shape.c % BLOCK == shape.k % BLOCK == 0 and shape.groups == 1
+    for layout, direction in itertools.product(LAYOUTS if whole else LAYOUTS[:2], PASSES):
+        problem = replace(shape, layout=layout, direction=direction)
         if why := row.accepts(problem):
             assert "--" in why
             continue
@@ -43,6 +52,6 @@ def test_kernels_are_right_or_refuse(row: Variant[Conv], shape: Conv) -> None:
 
 
 def test_each_is_done_by_some_kernel_of_ours() -> None:
-    for shape, direction in itertools.product(ODD.values(), ("forward", "dgrad", "wgrad")):
+    for shape, direction in itertools.product(SHAPES.values(), PASSES):
         problem = replace(shape, direction=direction)
         assert [row for row in kernels() if row.provider == "suite" and not row.accepts(problem)]

@@ -16,35 +16,10 @@ from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check as checking
-from tests.kernels.rows import CPU, checked
+from tests.kernels.rows import CPU
 
 ROWS = {row.name: row for row in (*im2col.ROWS, *direct.ROWS)}
 SMALL = Conv(2, 5, 7, 9, 6, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
-ODD = {
-    "many rows, bands": Conv(1, 9, 41, 40, 10, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
-    "more channels than stay in a cache": Conv(1, 150, 4, 5, 33, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1),
-    "rows of a whole number of lines": Conv(1, 17, 3, 64, 17, 1, 1),
-    "stride 3 of two apart": Conv(2, 4, 17, 16, 5, stride=3, pad_top=2, pad_left=4, dilation=2),
-    "padding beyond the filter": Conv(1, 3, 3, 2, 2, pad_top=5, pad_left=3, pad_bottom=4, pad_right=6),
-    "a stride that leaves pixels out": Conv(1, 3, 9, 10, 4, 1, 1, stride=3),
-    "images smaller than the filter": Conv(3, 2, 1, 2, 5, 4, 5, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
-    "groups": Conv(2, 12, 6, 5, 18, pad_top=1, groups=3),
-    "a filter for each channel": Conv(2, 7, 6, 15, 7, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1, groups=7),
-    "two and five outputs a group": Conv(2, 6, 19, 21, 15, pad_top=1, pad_right=1, groups=3),
-    "a first layer": Conv(1, 3, 23, 24, 18, 5, 5, stride=2, pad_top=2, pad_left=2, pad_bottom=2, pad_right=2),
-    "1×1": Conv(3, 18, 5, 7, 35, 1, 1),
-}
-
-
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("shape", ODD)
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_blocks_that_do_not_divide(row: Variant[Any], shape: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(im2col, "LIMIT", 4096)
-    problems = [replace(ODD[shape], layout=layout, direction=direction) for direction in PASSES]
-    for problem in problems:
-        if not row.accepts(problem):
-            checked(problem, row)
 
 
 def test_a_sum_of_many_terms_in_a_row_may_be_off_by_more() -> None:
@@ -55,12 +30,6 @@ def test_a_sum_of_many_terms_in_a_row_may_be_off_by_more() -> None:
     ROWS["direct"].prepare(problem, CPU, Setting())(buffers).call()
     (evidence,) = problem.compare(x, {"y": buffers[2]}, ROWS["direct"].u(problem), "dense")
     assert np.all(evidence.error < 0.5 * evidence.bound)
-
-
-@pytest.mark.parametrize("direction", PASSES)
-def test_direct_takes_blocks_of_channels(direction: str) -> None:
-    problem = Conv(2, 48, 9, 11, 16, pad_top=1, pad_left=1, stride=2, direction=direction, layout="nchw16c")
-    checked(problem, ROWS["direct"])
 
 
 def test_columns_fill_the_workspace_and_no_more() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.errors import UsageError
 from kernels.ops.conv import projected, truth
 from kernels.ops.conv.problem import Conv, Spread, spread
 from kernels.ops.conv.shape import PASSES
@@ -105,42 +104,6 @@ def test_taps_inside_the_image_are_counted(form: str) -> None:
     assert problem.inside <= problem.flops
 
 
-def wrong(problem: Conv, x: dict[str, Any], how: str) -> Any:
-    """An answer as a defect would give it."""
-    (output,) = problem.outputs
-    other = {name: array.copy() for name, array in x.items()}
-    name = next(iter(x)) if how in ("tf32", "element") else list(x)[-1]
-    if how == "tf32":
-        other = {key: (array.view("u4") & np.uint32(0xFFFFE000)).view("f4") for key, array in x.items()}
-    elif how == "tap":
-        problem.plain(other[name])[0, 0, 0, 0] = 0
-    elif how == "turned":
-        other[name] = np.ascontiguousarray(problem.laid(problem.plain(other[name])[:, :, ::-1, ::-1], name))
-    elif how == "element":
-        other[name].flat[other[name].size // 2] = 0
-    elif how == "shifted":
-        return np.roll(problem.reference(x)[output.name].astype("f4"), 1, axis=-1)
-    return problem.reference(other)[output.name].astype("f4")
-
-
-@pytest.mark.parametrize("how", ["tf32", "tap", "turned", "element", "shifted"])
-@pytest.mark.parametrize("direction", PASSES)
-@pytest.mark.parametrize("kind", [Conv, Spread])
-@pytest.mark.parametrize("dear", [False, True])
-def test_wrong_twins_are_refused(
-    how: str, direction: str, kind: type[Conv], dear: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if dear:
-        monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
-    problem = kind(2, 32, 8, 8, 32, 3, 3, 1, 1, 1, 1, 1, direction=direction)
-    x = problem.fill(np.random.default_rng(4))
-    (output,) = problem.outputs
-    got = wrong(problem, x, how)
-    assert not all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: got}, U, "dense"))
-    honest = problem.reference(x)[output.name].astype("f4")
-    assert all((e.error <= e.bound).all() for e in problem.compare(x, {output.name: honest}, U, "dense"))
-
-
 def coarsely(x: dict[str, Any], cut: bool) -> dict[str, Any]:
     """In TF32: cut, or rounded."""
     more = np.uint32(0 if cut else 0x1000)
@@ -209,20 +172,6 @@ def test_rivals_share_the_projected_truth(direction: str, monkeypatch: pytest.Mo
     honest[0] *= 1.01
     again = projected.compare(problem, x, {output.name: honest}, U, "dense")[0]
     assert not (again.error <= again.bound).all()
-
-
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"groups": 3}, "--groups 3"),
-        ({"r": 9}, "--r 9"),
-        ({"layout": "nchw16c"}, "--layout nchw16c"),
-        ({"stride": 0}, "--stride 0"),
-    ],
-)
-def test_what_is_no_convolution_is_refused(fields: dict[str, Any], word: str) -> None:
-    with pytest.raises(UsageError, match=word):
-        Conv(**{"n": 1, "c": 4, "h": 7, "w": 6, "k": 6, **fields})
 
 
 def test_a_kernel_that_transforms_is_judged_by_planes() -> None:

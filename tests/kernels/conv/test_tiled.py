@@ -2,61 +2,26 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.errors import Unavailable, WrongResult
+from kernels.errors import WrongResult
 from kernels.ops.conv import tiled
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.tiled import Tiling
 from kernels.setting import Setting
-from kernels.variant import Variant
 from tests.kernels.rows import CPU, checked
 
 SIDES = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 3}
-FORMS: dict[str, dict[str, int]] = {
-    "one tile": {},
-    "sides": {"h": 21, "w": 40, **SIDES},
-    "even": {"h": 19, "r": 2, "s": 4, **SIDES},
-    "dilated": {"h": 21, "w": 18, "dilation": 3, **SIDES},
-    "a pixel a tile": {"h": 18, "w": 17, "r": 16, "s": 3},
-    "many": {"n": 3, "c": 5, "k": 11, "h": 30, "w": 25, "r": 5, **SIDES},
-    "pixel": {"h": 1, "w": 1, "r": 1, "s": 1},
-    "beyond": {"h": 2, "w": 2, "pad_top": 20, "pad_left": 4, "pad_bottom": 4, "pad_right": 4},
-    "single": {"n": 1, "c": 1, "k": 1, "h": 33},
-}
-ROWS = [row for row in tiled.ROWS if not row.missing()]
 SCIPY, KEPT = find("conv", "fft-tiled-16-scipy"), find("conv", "fft-tiled-16-scipy-kept")
 
 
-def problem(form: str, direction: str) -> Conv:
-    base: dict[str, Any] = {"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **FORMS[form]}
-    return Conv(**base, direction=direction)
-
-
-def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiled, "NEAR", 0)
-    monkeypatch.setattr(tiled, "LEAST", 5)
-
-
-CASES = [(row, form) for row in ROWS for form in (FORMS if row.name == SCIPY.name else ["sides", "many"])]
-
-
-@pytest.mark.parametrize(("row", "form"), CASES, ids=lambda x: x if isinstance(x, str) else x.name)
-def test_rows_are_right_or_say_why_not(row: Variant[Conv], form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few_at_once(monkeypatch)
-    for direction in PASSES:
-        asked = problem(form, direction)
-        if why := row.accepts(asked):
-            assert direction == "wgrad" and "w" in row.constant and "--direction" in why
-            continue
-        checked(asked, row)
+def sides(direction: str) -> Conv:
+    return Conv(2, 4, 21, 40, 6, direction=direction, **SIDES)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +39,6 @@ def test_what_is_refused_names_the_remedy(fields: dict[str, Any], option: str) -
     asked = Conv(**{"n": 2, "c": 4, "h": 9, "w": 7, "k": 6, **fields})
     assert option in (SCIPY.accepts(asked) or "") and KEPT.accepts(asked)
     assert SCIPY.executed(asked).flops > 0  # of a case that is skipped too
-
-
-def test_a_kept_spectrum_is_not_timed_cold() -> None:
-    with pytest.raises(Unavailable, match="no --cold"):
-        KEPT.prepare(problem("sides", "forward"), CPU, Setting(cold=("x",)))
 
 
 @pytest.mark.parametrize("direction", PASSES)
@@ -116,7 +76,7 @@ def test_the_workspace_does_not_grow_with_the_batch() -> None:
 
 @pytest.mark.parametrize("direction", PASSES)
 def test_tiles_that_overlap_too_little_are_refused(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = problem("sides", direction)
+    asked = sides(direction)
     monkeypatch.setattr(Tiling, "steps", property(lambda tiling: (tiling.size, tiling.size)))
     with pytest.raises(WrongResult):
         checked(asked, SCIPY)
@@ -127,11 +87,12 @@ def test_an_image_that_begins_one_off_is_refused(direction: str, monkeypatch: py
     before = Tiling.before.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Tiling, "before", property(lambda tiling: tuple(zeros + 1 for zeros in before(tiling))))
     with pytest.raises(WrongResult):
-        checked(problem("sides", direction), SCIPY)
+        checked(sides(direction), SCIPY)
 
 
 def test_a_gradient_of_the_last_block_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    few_at_once(monkeypatch)
+    monkeypatch.setattr(tiled, "NEAR", 0)
+    monkeypatch.setattr(tiled, "LEAST", 5)
     products = tiled.fft.products
 
     class Forgetful(tiled.fft.Products):
@@ -143,9 +104,4 @@ def test_a_gradient_of_the_last_block_alone_is_refused(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(tiled.fft, "products", forgetful)
     with pytest.raises(WrongResult):
-        checked(problem("many", "wgrad"), SCIPY)
-
-
-def test_only_a_filter_declared_constant_may_be_kept() -> None:
-    with pytest.raises(WrongResult, match="keeps a copy of its input w"):
-        checked(asked := problem("sides", "forward"), replace(KEPT, constant=()), zlib.crc32(asked.name.encode()))
+        checked(sides("wgrad"), SCIPY)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find, rows
-from kernels.errors import WrongResult
+from kernels.errors import Unavailable, WrongResult
 from kernels.launch import Bind, Launch
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
@@ -171,6 +171,12 @@ def families(problem: Conv) -> dict[tuple[type[Conv], float], Variant[Conv]]:
     return {(row.judged(problem).__class__, row.growth): row for row in rows("conv", "cpu") if not row.accepts(problem)}
 
 
+@pytest.mark.parametrize("direction", PASSES)
+def test_wrong_twins_are_refused_by_projections(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.ops.conv.problem.DEAR", 0.0)
+    test_wrong_twins_are_refused_by_the_bounds_of_every_family(Conv(2, 32, 8, 8, 32, pad=1, direction=direction))
+
+
 @pytest.mark.parametrize("problem", [*cases(SMALL), *cases(LAYERS), *cases(LARGE, pytest.mark.slow)])
 def test_wrong_twins_are_refused_by_the_bounds_of_every_family(problem: Conv) -> None:
     """And the right one is by none."""
@@ -251,3 +257,24 @@ def test_a_stale_spectrum_is_refused(row: Variant[Conv], problem: Conv) -> None:
     checked(problem, row)
     with pytest.raises(WrongResult, match=r"^keeps a copy of its input w|^repeats"):
         checked(problem, replace(row, constant=()))
+
+
+@pytest.mark.parametrize(("row", "problem"), KEEPING)
+def test_another_filter_is_derived_anew(row: Variant[Conv], problem: Conv) -> None:
+    """Of two launches of one workspace by turns, and where a filter lay before, unless a launch keeps its first."""
+    in_place = () if row.name.startswith("winograd") else ((1, 0), (0, 0))
+    bind, rng = row.prepare(problem, CPU, Setting()), np.random.default_rng(2)
+    drawn = [problem.fill(rng) for _ in range(2)]
+    buffers = [[*(a.copy() for a in x.values()), np.zeros(problem.outputs[0].shape, "f4")] for x in drawn]
+    launches = [bind(views) for views in buffers]
+    for turn, at in ((0, 0), (1, 1), (0, 0), *in_place):
+        for view, array in zip(buffers[at], drawn[turn].values(), strict=False):
+            view[...] = array
+        launches[at].call()
+        assert share(row.judged(problem), drawn[turn], buffers[at][2]) <= row.growth
+
+
+@pytest.mark.parametrize(("row", "problem"), KEEPING)
+def test_a_kept_filter_is_not_timed_cold(row: Variant[Conv], problem: Conv) -> None:
+    with pytest.raises(Unavailable, match="no --cold"):
+        row.prepare(problem, CPU, Setting(cold=("w",)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,14 +11,13 @@ import numpy as np
 import pytest
 
 from kernels.catalog import find
-from kernels.errors import Unavailable
 from kernels.ops.conv import winograd
 from kernels.ops.conv.cook_toom import TAPS, cook_toom, points
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.ops.conv.winograd import ALGORITHMS, ROWS, Tiling
 from kernels.setting import Setting
-from tests.kernels.rows import CPU, checked
+from tests.kernels.rows import CPU
 
 SAME = {"pad_top": 1, "pad_left": 1, "pad_bottom": 1, "pad_right": 1}
 ALGORITHM = {name: algorithm for name, algorithm, *_ in ALGORITHMS}
@@ -82,16 +80,6 @@ def test_single_precision_holds_the_matrices_of_image_and_output(sizes: tuple[st
 # Answers
 
 
-@pytest.mark.parametrize("layout", ["nchw", "nhwc", "nchw16c"])
-@pytest.mark.parametrize("direction", PASSES)
-@OURS
-def test_answers_stay_inside_their_operands(name: str, direction: str, layout: str) -> None:
-    channels = {"c": 16, "k": 32} if layout == "nchw16c" else {"c": 5, "k": 19}
-    sides = {"pad_top": 0, "pad_left": 1, "pad_bottom": 2, "pad_right": 0}
-    problem = Conv(2, h=9, w=18, **channels, **sides, direction=direction, layout=layout)
-    checked(problem, name)
-
-
 @pytest.mark.parametrize("direction", PASSES)
 @OURS
 def test_blocks_make_the_same_as_all_tiles_at_once(name: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,25 +129,20 @@ def test_refused_is_what_another_option_makes_acceptable(fields: dict[str, Any],
 # Kept transforms
 
 
-@pytest.mark.parametrize("direction", ["forward", "dgrad"])
 @OURS
-def test_a_kept_filter_is_that_of_its_launch_and_place(name: str, direction: str) -> None:
-    problem, rng = Conv(2, 8, 9, 9, 8, **SAME, direction=direction), np.random.default_rng(5)
-    row = find("conv", f"{name}-kept")
-    bind = row.prepare(problem, CPU, Setting())
-    inputs = [problem.fill(rng) for _ in range(2)]
-    buffers = [operands(problem, x) for x in inputs]
-    launches = [bind(x) for x in buffers]
-    for _ in range(2):
-        for x, (*_, output), launch in zip(inputs, buffers, launches, strict=True):
-            launch.call()
-            assert share(name, problem, x, output) < 1
-    buffers[1][1][...] = inputs[0]["w"]  # where it was, behind the row's back
-    launches[1].call()
-    assert share(name, problem, inputs[1], buffers[1][2]) < 1
-    bind(buffers[1]).call()
-    assert share(name, problem, inputs[1] | {"w": inputs[0]["w"]}, buffers[1][2]) < 1
-    assert share(name, problem, inputs[1], buffers[1][2]) > 1  # a stale one
+def test_a_kept_filter_is_that_of_its_launch(name: str) -> None:
+    """Another one in its place is taken by the next bind alone."""
+    problem, rng = Conv(2, 8, 9, 9, 8, **SAME), np.random.default_rng(5)
+    bind = find("conv", f"{name}-kept").prepare(problem, CPU, Setting())
+    x, other = (problem.fill(rng) for _ in range(2))
+    buffers = operands(problem, x)
+    launch = bind(buffers)
+    launch.call()
+    buffers[1][...] = other["w"]
+    launch.call()
+    assert share(name, problem, x, buffers[2]) < 1
+    bind(buffers).call()
+    assert share(name, problem, x | {"w": other["w"]}, buffers[2]) < 1 < share(name, problem, x, buffers[2])
 
 
 @OURS
@@ -176,10 +159,8 @@ def test_a_kept_filter_moves_with_its_entry(name: str) -> None:
     assert share(name, problem, x | {"w": other["w"]}, buffers[2]) < 1
 
 
-def test_a_kept_filter_is_neither_cold_nor_a_gradient() -> None:
+def test_a_kept_filter_is_no_gradient() -> None:
     row, problem = find("conv", "winograd-4x3-kept"), Conv(1, 4, 6, 6, 4)
-    with pytest.raises(Unavailable, match="no --cold w"):
-        row.prepare(problem, CPU, Setting(cold=("w",)))
     assert "--direction forward" in (row.accepts(replace(problem, direction="wgrad")) or "")
     assert row.constant == ("w",)
 
@@ -220,8 +201,3 @@ def test_executed_work_is_a_known_share_of_the_nominal(shape: Any, ratios: tuple
         assert problem.flops / work.flops == pytest.approx(ratio, abs=0.005)
         a = {"2": 4, "4": 6, "6": 8}[name.split("-")[1][0]]
         assert work.flops - kept.flops == 5 * a * (a + 3) * problem.k * problem.c
-
-
-def test_names_and_roles() -> None:
-    assert [row.name for row in ROWS] == [f"{name}{kept}" for kept, name in itertools.product(("", "-kept"), NAMES)]
-    assert {row.name for row in ROWS if row.roles} == {"winograd-2x3", "winograd-4x3", "winograd-6x3"}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kernels import faults
 from kernels.ops.chase.problem import Chase
 from kernels.ops.pages.accounting import Account, Profile
 from kernels.ops.pages.problem import HUGE_PAGE, Pages
@@ -58,7 +57,7 @@ def touches(page: int = 4096, each: float = 1e-6, **more: Any) -> Contest:
 
 def test_a_fault_costs_what_fresh_memory_takes_more() -> None:
     found = answers.faults(run(touches(), touches(HUGE_PAGE, 50e-6)))
-    assert found is not None and (found.measured, found.environment) == ("2026-01-02", "digest")
+    assert found is not None
     assert found.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
     assert found.unmap[4096].seconds == pytest.approx(1e-7, rel=2e-2)
     assert found.fault[HUGE_PAGE].seconds == pytest.approx(50e-6, rel=2e-3)
@@ -122,13 +121,11 @@ def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
     assert "perf's samples within a fault 1.75 µs, 1.03 times the system time of the process it watched (agrees" in said
 
 
-def test_the_costs_are_kept_for_others(monkeypatch: pytest.MonkeyPatch, own_state: Any) -> None:
-    monkeypatch.setattr(memory, "_accounted", lambda: (None, ""))
-    memory.answer(run(touches()))
-    assert faults.load() is None, "of a device that is none of this machine's"
-    memory.answer(run(touches(device="cpu")))
-    kept = faults.load()
-    assert kept is not None and kept.fault[4096].seconds == pytest.approx(1e-6, rel=2e-3)
+@pytest.mark.parametrize("device", ["cpu", "fake"])
+def test_only_this_machine_s_processor_has_other_accounts(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    monkeypatch.setattr(memory, "_accounted", lambda: (account(1e-6), ""))
+    said = "\n".join(memory.answer(run(touches(device=device))))
+    assert ("Beside it" in said) == (device == "cpu")
 
 
 # The knee

@@ -265,3 +265,9 @@ def test_a_case_that_was_not_timed_is_told_without_a_reason(gemm: Gemm) -> None:
 
 def test_no_reason_is_none(gemm: Gemm) -> None:
     assert "None" not in gemm(*SIZE, *WHY, "--until", "plan").out
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"measured": 1}', '{"measured": "", "environment": "", "flops": []}'])
+def test_damaged_ceilings_are_none(own_state: Path, text: str) -> None:
+    (own_state / "ceilings.json").write_text(text)
+    assert ceilings.load() is None

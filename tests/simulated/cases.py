@@ -51,25 +51,7 @@ from kernels.ops.transpose import variants as transpose
 from kernels.problem import Problem
 from tests.simulated import launcher, parts
 
-__all__ = [
-    "ALONE",
-    "ARCHS",
-    "KERNELS",
-    "NAMES",
-    "Error",
-    "Kernel",
-    "archs",
-    "compare",
-    "find",
-    "fma",
-    "gemm",
-    "launch",
-    "mma",
-    "run",
-    "stream",
-    "transpose",
-]
-
+HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 ARCHS = ("sm_80", "sm_90", "sm_100")
 ALONE = "sm_90a"  # of kernels that are for no other
 PRODUCTS = (Gemm(1, 1, 1), Gemm(33, 65, 17), Gemm(70, 129, 45))
@@ -235,6 +217,18 @@ def compare(problem: Problem, x: dict[str, Any], got: dict[str, Any]) -> Error:
     errors = {name: np.abs(got[name].reshape(right.shape) - right) for name, right in want.items()}
     allowed = all(bool((error <= bound[name]).all()) for name, error in errors.items())  # NaN is not
     return Error(max(float(error.max()) for error in errors.values()), allowed)
+
+
+def changed(text: str, kernel: str, old: str, new: str, nth: int | None) -> str:
+    """Replace every such text, or the nth from the kernel on, or before the kernel in what it calls."""
+    assert old in text
+    if nth is None:
+        return text.replace(old, new)
+    start = text.index(f"{kernel}(") if old in text[text.index(f"{kernel}(") :] else 0
+    for _ in range(nth):
+        start = text.index(old, start) + len(old)
+    at = text.index(old, start)
+    return text[:at] + new + text[at + len(old) :]
 
 
 def run(kernel: Kernel, problem: Problem, source: str | None = None, probe: str = "dense", **how: Any) -> Error:

@@ -19,7 +19,6 @@ ROOT = cases.gemm.SOURCE.parents[3]
 FILES = sorted((ROOT / "kernels").rglob("*.cu"))
 KERNELS = [(path, name) for path in FILES for name in launcher.names(path.read_text("utf-8"))]
 QUICK = ("transpose", "gemm", "softmax")  # files with barriers, whose kernels do not take long
-HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 BARRIER = re.compile(r"__sync\w+\([^()]*\);")
 
@@ -49,7 +48,7 @@ def errors(name: str, source: str) -> Iterator[tuple[str, cases.Error]]:
     """How far the kernel is off, for each of its problems, in either order of its threads."""
     assert name in cases.NAMES, f"{name} has no row in tests/simulated/cases.py"
     kernel = cases.find(name)
-    tries = [(problem, how) for problem in kernel.problems for how in HOW]
+    tries = [(problem, how) for problem in kernel.problems for how in cases.HOW]
     runs = [
         threads.Run(
             f"{problem.name} {how}",

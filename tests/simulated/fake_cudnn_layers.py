@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulated import cudnn_headers
 from tests.simulated.fake_c import CLibrary, array
 
 MAXIMUM = 0  # of cudnnPoolingMode_t
@@ -86,7 +85,6 @@ class Layers(CLibrary):
     """The functions of poolings, normalizations, sums, rectifiers and dropout."""
 
     prefix = "cudnn"
-    declared = staticmethod(cudnn_headers.kept)
 
     def _image(self, descriptor: int, place: int) -> np.ndarray:
         """Images with their channels in front of their pixels, as they lie in memory."""

@@ -1,53 +1,21 @@
 """Which file imports which, and the rooms that the files stand in: for tests of the house.
 
-A room is a folder of one of the four packages, or a few files that stand directly in it. `ROOMS` names those of each
-package from the top down: a room imports the rooms after it and none before. A new folder is put where it belongs,
-here and in CONTRIBUTING.md.
+A room is a folder of one of the four packages, or a few files that stand directly in it. CONTRIBUTING.md lists those of
+each package from the top down: a room imports the rooms after it and none before.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {
-    "macro": (
-        "commands",
-        "command",
-        "running",
-        "tables",
-        "predicting",
-        "changes",
-        "explaining",
-        "traces",
-        "watching",
-        "equality",
-        "timing",
-        "processes",
-        "frameworks",
-        "worker",
-        "networks",
-    ),
-    "micro": (
-        "commands",
-        "api",
-        "arms",
-        "command",
-        "contests",
-        "answers",
-        "findings",
-        "measuring",
-        "worker",
-        "planning",
-        "shapes",
-    ),
-    "kernels": ("commands", "doctor", "ops", "variants", "devices", "libs", "nouns"),
-    "reports": ("commands", "formats", "figures", "records"),
-}
+_TABLE = re.findall(r"^\| `(\w+)/` \| (.*) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
+ROOMS = {package: tuple(rooms.split(", ")) for package, rooms in _TABLE}
 # Files that stand directly in a package: by name, else as "*" says.
 FILES = {
     "macro": {"command": "command", "*": "commands"},

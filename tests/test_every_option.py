@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -36,47 +37,8 @@ OUTPUTS = {  # options of what is printed and kept, and the test that shows what
     "--list": "tests/micro/command/test_line.py",
     **{f"--{kind}": "tests/reports/test_formats.py" for kind in formats.kinds() if kind != "text"},
 }
-# A value of each option, other than its default; "" of a flag. A command has its own where they differ.
-VALUES = {
-    "--all": "",
-    "--batch": "8",
-    "--budget": "7s",
-    "--cold": "all",
-    "--data": "zeros",
-    "--device": "fake",
-    "--division": "tuned",
-    "--explain": "",
-    "--frameworks": "pytorch",
-    "--full": "",
-    "--gate": "7%",
-    "--heap": "keep",
-    "--isa": "avx2",
-    "--kernels": "",
-    "--apart": "",
-    "--margin": "7%",
-    "--net": "lenet",
-    "--not": ".",
-    "--only": "no contest",
-    "--phase": "forward",
-    "--preload": "mkl-intel",
-    "--processes": "7",
-    "--profile": "",
-    "--python-a": "python3",
-    "--python-b": "python3",
-    "--replicate": "5",
-    "--repo-a": "tests/..",
-    "--repo-b": "tests/..",
-    "--runs": "2",
-    "--set": "OMP_WAIT_POLICY=active",
-    "--shapes": "micro/shapes/fc.json",
-    "--small": "",
-    "--target": "3%",
-    "--threads": "2",
-    "--until": "build",
-    "--vary": "threads",
-    "--why": "",
-    "--workspace": "8MiB",
-}
+# A value of each option, other than its default; "" of a flag.
+VALUES: dict[str, str] = json.loads((ROOT / "tests/option_values.json").read_text("utf-8"))
 OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate only not until"
 OF_BENCHMARKS += " vary net shapes why profile full all"
 NUMBERS = ("3", "64")

@@ -102,6 +102,9 @@ def test_an_optimizer_by_a_launch_a_tensor(rule: str) -> None:
     each = replace(kernel, launches=lambda problem, name: optimizer.launches(problem, name, 1, each=True))
     for how in HOW:
         assert cases.run(each, problem, **how).allowed
+    text, first = kernel.source.read_text(), {"sgd": "g += first, ", "adam": "m += first, "}.get(rule)
+    if first:
+        assert first in text and not cases.run(each, problem, text.replace(first, "")).allowed
 
 
 def test_launches_cover_every_parameter_once() -> None:

@@ -1,53 +1,21 @@
 """Which file imports which, and the rooms that the files stand in: for tests of the house.
 
-A room is a folder of one of the four packages, or a few files that stand directly in it. `ROOMS` names those of each
-package from the top down: a room imports the rooms after it and none before. A new folder is put where it belongs,
-here and in CONTRIBUTING.md.
+A room is a folder of one of the four packages, or a few files that stand directly in it. CONTRIBUTING.md lists those of
+each package from the top down: a room imports the rooms after it and none before.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {
-    "macro": (
-        "commands",
-        "command",
-        "running",
-        "tables",
-        "predicting",
-        "changes",
-        "explaining",
-        "traces",
-        "watching",
-        "equality",
-        "timing",
-        "processes",
-        "frameworks",
-        "agent",
-        "networks",
-    ),
-    "micro": (
-        "commands",
-        "api",
-        "arms",
-        "command",
-        "contests",
-        "answers",
-        "findings",
-        "measuring",
-        "worker",
-        "planning",
-        "shapes",
-    ),
-    "kernels": ("commands", "doctor", "ops", "variants", "devices", "libs", "nouns"),
-    "reports": ("commands", "formats", "figures", "records"),
-}
+_TABLE = re.findall(r"^\| `(\w+)/` \| (.*) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
+ROOMS = {package: tuple(rooms.split(", ")) for package, rooms in _TABLE}
 # Files that stand directly in a package: by name, else as "*" says.
 FILES = {
     "macro": {"command": "command", "*": "commands"},
@@ -81,8 +49,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def written(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that is imported: in functions, for types alone, and by `import_module`; of
-    a name that is put together (an f-string) what stands before the first brace."""
+    """Yield line and full name of everything that is imported; of an f-string what stands before its first brace."""
     for one in ast.walk(node):
         if isinstance(one, ast.Import):
             yield from ((one.lineno, alias.name) for alias in one.names)
@@ -93,8 +60,7 @@ def written(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def needs(name: str, node: ast.AST, known: Mapping[str, object]) -> Iterator[Import]:
-    """What a module imports of those known. A folder that is looked into by name is needed by nobody: what is in it
-    is found when it is asked for."""
+    """Yield the known modules that a module imports; a folder that is looked into by name is needed by nobody."""
     for line, text in written(node):
         module = text if text in known else text.rpartition(".")[0]
         if module in known and module != name and not text.endswith("."):
@@ -113,30 +79,3 @@ def room(name: str) -> tuple[str, str]:
     package, *rest = modules()[name].relative_to(ROOT).with_suffix("").parts
     files = FILES[package]
     return package, rest[0] if len(rest) > 1 else files.get(rest[0], files["*"])
-
-
-def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Modules that need each other, directly or by others, each circle once (Tarjan's algorithm)."""
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    path: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        order[name] = lowest[name] = len(order)
-        path.append(name)
-        for other in sorted(graph.get(name, ())):
-            if other not in order:
-                visit(other)
-            if other in path:
-                lowest[name] = min(lowest[name], lowest[other])
-        if lowest[name] == order[name]:
-            start = path.index(name)
-            if len(path) - start > 1:
-                found.append(sorted(path[start:]))
-            del path[start:]
-
-    for name in sorted(graph):
-        if name not in order:
-            visit(name)
-    return found

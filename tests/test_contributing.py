@@ -42,7 +42,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 SLOW = {"Add a framework", "Add a variant"}  # one trains a network of its own size four times, the other measures
 
 
-WALKS = "arrows.py", "docstrings.py", "imports.py::test_heavy_packages_are_imported_in_functions"
+WALKS = "arrows.py", "imports.py::test_heavy_packages_are_imported_in_functions"
 
 
 @pytest.mark.parametrize(

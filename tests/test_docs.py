@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import kernelgap
-from kernels.errors import UsageError
 from macro import explain
 from macro.explaining import device_time
 from macro.running import script_request as own
@@ -104,8 +103,7 @@ def test_python(name: str, text: str, tmp_path: Path) -> None:
 
 
 def rows() -> Iterator[str]:
-    """The commands of the tables of README and of docs/questions.md, whole, each once: `… --full` goes on with the
-    command before it, `--types` with its module."""
+    """Yield the commands of README's and questions.md's tables; `… --full` goes on with the command before it."""
     text = "\n".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/questions.md"))
     yield from dict.fromkeys(_told(re.findall(r"^\| (?:[^|`]+ \| )?(`[^|]+`)(?: \(\[[^|]*)? \|", text, re.M)))
 
@@ -147,10 +145,3 @@ def test_commands_of_the_table_are_understood(command: str, four_cores: None, mo
     """With every word of them."""
     monkeypatch.chdir(ROOT)
     parsed(command)
-
-
-@pytest.mark.parametrize("command", [x for x in rows() if " --" in x])
-def test_a_wrong_word_in_the_table_is_found(command: str, four_cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    with pytest.raises((SystemExit, UsageError)):
-        parsed(command.replace(" --", " --x", 1))

@@ -1,7 +1,7 @@
 """NVIDIA's own declarations of what our bindings call, given as ctypes: declarations.json.
 
-They were taken as they stand out of the .pxd files of NVIDIA's wheels, which are no dependency (74 MB): a function that
-is called anew, or an enum whose member is, is added to the file by hand.
+They were taken out of the .pxd files of NVIDIA's wheels and of cuDNN's headers, which are no dependency (440 MB): a
+function that is called anew, or an enum whose member is, is added to the file by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 KEPT = Path(__file__).with_suffix(".json")
-SOURCE = "the .pxd files of nvmath-python 1.0.0 and cuda-bindings 13.5.0, wheels of NVIDIA's"
+SOURCE = "the .pxd files of nvmath-python 1.0.0 and cuda-bindings 13.5.0, or the headers of nvidia-cudnn-cu13"
 SIMPLE = {
     "char": ctypes.c_char,
     "int": ctypes.c_int,
@@ -35,14 +35,13 @@ SIMPLE = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of C by ctypes. Of a pointer: `to` is what lies there, where that is said, `several`: as an array; a
-    `handle` is a pointer under a name of its own, whose target is the library's affair. `enum` is the name of one."""
+    """A type of C by ctypes."""
 
     ctype: Any
-    to: Any = None
-    several: bool = False
-    handle: bool = False
-    enum: str | None = None
+    to: Any = None  # what lies behind a pointer, where that is said
+    several: bool = False  # as an array
+    handle: bool = False  # a pointer under a name of its own, whose target is the library's affair
+    enum: str | None = None  # its name
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,8 @@ class Declarations:
 
 @functools.cache
 def kept() -> Declarations:
-    """What declarations.json holds."""
-    return understood(json.loads(KEPT.read_text("utf-8")))
-
-
-def understood(told: dict[str, Any]) -> Declarations:
-    """Declarations as ctypes."""
+    """Return what declarations.json holds, as ctypes."""
+    told = json.loads(KEPT.read_text("utf-8"))
     structs: dict[str, Any] = {}
     for name in told["structs"]:
         _structure(told, name, structs)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tests.simulated import declarations, signatures
-from tests.simulated.declarations import Declarations, Function
-from tests.simulated.recorded import PLACE, Call, Site, passed, returned
+from tests.simulated.declarations import Function
+from tests.simulated.recorded import PLACE, Call, passed, returned
 
 Enqueue = Callable[[Callable[[], None], "int | None"], None]
 Reach = Callable[[int, int], None]
@@ -46,7 +46,6 @@ class CLibrary:
     """
 
     prefix: ClassVar[str]
-    declared: ClassVar[Callable[[], Declarations]] = staticmethod(declarations.kept)
 
     def __init__(self, enqueue: Enqueue = at_once, reach: Reach = anywhere, **status: int) -> None:
         self.enqueue, self.reach, self.status = enqueue, reach, status
@@ -56,7 +55,7 @@ class CLibrary:
         self._numbers = itertools.count(0x1000, 64)
 
     def __getattr__(self, symbol: str) -> CFunction:
-        function = type(self).declared().functions.get(symbol) if symbol.startswith("cu") else None
+        function = declarations.kept().functions.get(symbol) if symbol.startswith("cu") else None
         if function is None:
             raise AttributeError(symbol)
         self.__dict__[symbol] = CFunction(self, function)
@@ -90,7 +89,7 @@ class CLibrary:
     def plain(self, symbol: str, *values: Any) -> int:
         """Call a function as Python's bindings do: with addresses as integers, factors as numbers or addresses."""
         arguments: list[Any] = []
-        for (name, kind), value in zip(type(self).declared().functions[symbol].arguments, values, strict=True):
+        for (name, kind), value in zip(declarations.kept().functions[symbol].arguments, values, strict=True):
             if name in ("alpha", "beta"):
                 factor = ctypes.c_float(value) if isinstance(value, float) else ctypes.c_float.from_address(value)
                 arguments.append(ctypes.byref(factor))
@@ -107,7 +106,7 @@ class CFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         symbol = self.declared.symbol
-        call = Call(Site("", "", symbol), tuple(map(passed, arguments)), returned(self.restype))
+        call = Call(symbol, tuple(map(passed, arguments)), returned(self.restype))
         differences = signatures.wrong(call, self.declared)
         assert not differences, differences
         names = (name for name, _ in self.declared.arguments)

@@ -1,5 +1,7 @@
-"""cuDNN's layers beside convolutions in NumPy, in float64. Images have their channels in front of their pixels,
-however they lie."""
+"""cuDNN's layers beside convolutions by the suite's own float64 references: operands, layouts and factors are real.
+
+Images have their channels in front of their pixels, however they lie.
+"""
 
 from __future__ import annotations
 
@@ -8,85 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from tests.simulated import cudnn_headers
+from kernels.ops.norm.problem import ALPHA, BETA, BIAS, EPSILON, WIDTH, batch, local
+from kernels.ops.pooling.problem import STRIDE, Pooling
 from tests.simulated.fake_c import CLibrary, array
 
-MAXIMUM = 0  # of cudnnPoolingMode_t
+POOLS = {0: "max", 2: "avg"}  # cudnnPoolingMode_t
 STATES, BLOCK = 64, 16  # bytes of the generators; elements of whose mask one byte more is asked for
 
 
-def _windows(x: np.ndarray, window: int, stride: int) -> list[np.ndarray]:
-    """For each place in a window the elements of all windows."""
-    edge = (x.shape[2] - window) // stride + 1
-    last = stride * (edge - 1) + 1
-    return [x[:, :, r : r + last : stride, c : c + last : stride] for r in range(window) for c in range(window)]
+def pooled(how: tuple[int, int, int], x: np.ndarray, dy: np.ndarray | None = None) -> np.ndarray:
+    """Return y, or dx, whose gradient goes to the first of equal maxima."""
+    mode, window, stride = how
+    assert stride == STRIDE
+    problem = Pooling(*x.shape[:3], window, POOLS[mode], phase="forward" if dy is None else "step")
+    return problem.reference({"x": x, "dy": dy})["y" if dy is None else "dx"]
 
 
-def pooled(x: np.ndarray, mode: int, window: int, stride: int) -> np.ndarray:
-    views = np.stack(_windows(x.astype(np.float64), window, stride))
-    found: np.ndarray = views.max(axis=0) if mode == MAXIMUM else views.mean(axis=0)
-    return found
+def responded(how: tuple[float, ...], x: np.ndarray, dy: np.ndarray | None = None) -> np.ndarray:
+    """Return y, or dx."""
+    assert how == (WIDTH, ALPHA, BETA, BIAS)
+    given = {"x": planes(x)} if dy is None else {"x": planes(x), "dy": planes(dy)}
+    return local(given, dy is not None)["y" if dy is None else "dx"].reshape(x.shape)
 
 
-def unpooled(slope: np.ndarray, x: np.ndarray, mode: int, window: int, stride: int) -> np.ndarray:
-    """To the first of equal maxima, or to all elements alike."""
-    gradient = np.zeros(x.shape)
-    at = np.argmax(np.stack(_windows(x, window, stride)), axis=0)
-    for i, view in enumerate(_windows(gradient, window, stride)):
-        view += np.where(at == i, slope, 0) if mode == MAXIMUM else slope.astype(np.float64) / window**2
-    return gradient
-
-
-def statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each channel, as images of one pixel."""
-    wide = x.astype(np.float64)
-    return wide.mean(axis=(0, 2, 3), keepdims=True), wide.var(axis=(0, 2, 3), keepdims=True)
-
-
-def normalized(
-    x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray, variance: np.ndarray, epsilon: float
-) -> np.ndarray:
-    answer: np.ndarray = scale * (x.astype(np.float64) - mean) / np.sqrt(variance + epsilon) + shift
-    return answer
-
-
-def unnormalized(
-    x: np.ndarray, slope: np.ndarray, scale: np.ndarray, mean: np.ndarray, rstd: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients of the images, the scale and the shift."""
-    over = (0, 2, 3)
-    apart, wide = (x.astype(np.float64) - mean) * rstd, slope.astype(np.float64)
-    dscale, dshift = (wide * apart).sum(axis=over, keepdims=True), wide.sum(axis=over, keepdims=True)
-    count = x.size / x.shape[1]
-    return scale * rstd * (wide - dshift / count - apart * dscale / count), dscale, dshift
-
-
-def responded(x: np.ndarray, width: int, alpha: float, beta: float, bias: float) -> np.ndarray:
-    answer: np.ndarray = x / (bias + alpha / width * _near(x.astype(np.float64) ** 2, width)) ** beta
-    return answer
-
-
-def unresponded(slope: np.ndarray, x: np.ndarray, width: int, alpha: float, beta: float, bias: float) -> np.ndarray:
-    size = bias + alpha / width * _near(x.astype(np.float64) ** 2, width)
-    near = _near(slope * x / size ** (beta + 1), width)
-    answer: np.ndarray = slope / size**beta - 2 * beta * alpha / width * x * near
-    return answer
-
-
-def _near(x: np.ndarray, width: int) -> np.ndarray:
-    """The sum over as many neighboring channels."""
-    total = x.copy()
-    for away in range(1, width // 2 + 1):
-        total[:, away:] += x[:, :-away]
-        total[:, :-away] += x[:, away:]
-    return total
+def planes(x: np.ndarray) -> np.ndarray:
+    """Return images with their pixels in a row."""
+    return x.reshape(*x.shape[:2], -1)
 
 
 class Layers(CLibrary):
     """The functions of poolings, normalizations, sums, rectifiers and dropout."""
 
     prefix = "cudnn"
-    declared = staticmethod(cudnn_headers.kept)
 
     def _image(self, descriptor: int, place: int) -> np.ndarray:
         """Images with their channels in front of their pixels, as they lie in memory."""
@@ -129,10 +84,10 @@ class Layers(CLibrary):
         self.alive[x.poolingDesc].how = (x.mode, x.windowHeight, x.verticalStride)
 
     def PoolingForward(self, x: Any) -> None:
-        self._forward(x, lambda given: pooled(given, *self.alive[x.poolingDesc].how))
+        self._forward(x, lambda given: pooled(self.alive[x.poolingDesc].how, given))
 
     def PoolingBackward(self, x: Any) -> None:
-        self._backward(x, lambda slope, given: unpooled(slope, given, *self.alive[x.poolingDesc].how))
+        self._backward(x, lambda slope, given: pooled(self.alive[x.poolingDesc].how, given, slope))
 
     def SetLRNDescriptor(self, x: Any) -> None:
         assert 1 <= x.lrnN <= 16 and x.lrnK >= 1e-5 and x.lrnBeta >= 0.01
@@ -140,11 +95,11 @@ class Layers(CLibrary):
 
     def LRNCrossChannelForward(self, x: Any) -> None:
         assert x.lrnMode == 0
-        self._forward(x, lambda given: responded(given, *self.alive[x.normDesc].how))
+        self._forward(x, lambda given: responded(self.alive[x.normDesc].how, given))
 
     def LRNCrossChannelBackward(self, x: Any) -> None:
         assert x.lrnMode == 0
-        self._backward(x, lambda slope, given: unresponded(slope, given, *self.alive[x.normDesc].how))
+        self._backward(x, lambda slope, given: responded(self.alive[x.normDesc].how, given, slope))
 
     def SetActivationDescriptor(self, x: Any) -> None:
         assert (x.mode, x.reluNanOpt, x.coef) == (1, 1, 0.0)
@@ -175,37 +130,48 @@ class Layers(CLibrary):
         derived.order, derived.dims = 0, (1, self.alive[x.xDesc].dims[1], 1, 1)
 
     def BatchNormalizationForwardTraining(self, x: Any) -> None:
-        assert x.mode == 1 and not x.resultRunningMean and not x.resultRunningVariance
+        assert (x.mode, x.epsilon) == (1, EPSILON) and not x.resultRunningMean and not x.resultRunningVariance
         given, to = self._images(x, "x", "y")
-        places = x.bnScale, x.bnBias, x.resultSaveMean, x.resultSaveInvVariance
-        gain, offset, means, rstds = (self._image(x.bnScaleBiasMeanVarDesc, place) for place in places)
+        rows = self._rows(x, x.bnScaleBiasMeanVarDesc, "bnScale", "bnBias", "resultSaveMean", "resultSaveInvVariance")
 
         def answer() -> np.ndarray:
-            means[...], variance = statistics(given)
-            rstds[...] = 1 / np.sqrt(variance + x.epsilon)
-            return normalized(given, gain, offset, *statistics(given), x.epsilon)
+            found = batch({"x": planes(given), "scale": rows[0], "shift": rows[1]}, None, False)
+            rows[2][...], rows[3][...] = found["mean"], found["rstd"]
+            return found["y"].reshape(given.shape)
 
         self._does(x, to, answer)
 
     def BatchNormalizationForwardInference(self, x: Any) -> None:
-        assert x.mode == 1
-        places = x.bnScale, x.bnBias, x.estimatedMean, x.estimatedVariance
-        rows = [self._image(x.bnScaleBiasMeanVarDesc, place) for place in places]
-        self._forward(x, lambda given: normalized(given, *rows, x.epsilon))
+        assert (x.mode, x.epsilon) == (1, EPSILON)
+        names = "bnScale", "bnBias", "estimatedMean", "estimatedVariance"
+        scale, shift, mean, variance = self._rows(x, x.bnScaleBiasMeanVarDesc, *names)
+
+        def function(given: np.ndarray) -> np.ndarray:
+            found = batch({"x": planes(given), "scale": scale, "shift": shift}, (mean[0], variance[0]), False)
+            return found["y"].reshape(given.shape)
+
+        self._forward(x, function)
 
     def BatchNormalizationBackward(self, x: Any) -> None:
-        assert x.mode == 1 and x.epsilon > 0
+        assert (x.mode, x.epsilon) == (1, EPSILON)
         factors = x.alphaDataDiff, x.betaDataDiff, x.alphaParamDiff, x.betaParamDiff
         assert [factor.value for factor in factors] == [1.0, 0.0, 1.0, 0.0]
         given, slope, to = self._images(x, "x", "dy", "dx")
-        places = x.bnScale, x.dBnScaleResult, x.dBnBiasResult, x.savedMean, x.savedInvVariance
-        gain, of_scale, of_shift, means, rstds = (self._image(x.dBnScaleBiasDesc, place) for place in places)
+        names = "bnScale", "dBnScaleResult", "dBnBiasResult", "savedMean", "savedInvVariance"
+        scale, of_scale, of_shift, mean, rstd = self._rows(x, x.dBnScaleBiasDesc, *names)
 
         def answer() -> np.ndarray:
-            gradient, of_scale[...], of_shift[...] = unnormalized(given, slope, gain, means, rstds)
-            return gradient
+            known = {"x": planes(given), "dy": planes(slope), "scale": scale, "shift": np.zeros_like(scale)}
+            found = batch(known, None, True)
+            assert np.allclose(mean, found["mean"], atol=1e-3) and np.allclose(rstd, found["rstd"], rtol=1e-3)
+            of_scale[...], of_shift[...] = found["dscale"], found["dshift"]
+            return found["dx"].reshape(given.shape)
 
         self._enqueue(x, to, answer)
+
+    def _rows(self, x: Any, descriptor: int, *names: str) -> list[np.ndarray]:
+        """Return arrays of a number for each channel."""
+        return [self._image(descriptor, getattr(x, name)).reshape(1, -1) for name in names]
 
     def DropoutGetStatesSize(self, x: Any) -> None:
         x.sizeInBytes.value = STATES

@@ -19,17 +19,16 @@ from typing import Any
 import numpy as np
 
 from tests.simulated import fake_arrays, launcher
+from tests.simulated.fake_arrays import DeviceArray, Memory
 from tests.simulated.fake_cupy_objects import (
     CLOCK,
     DEPTH,
     HANDLE,
     PAGE,
     STREAM,
-    Array,
     CUDARuntimeError,
     Entry,
     Event,
-    Memory,
     Module,
     PinnedWord,
     Pooled,
@@ -40,9 +39,7 @@ from tests.simulated.fake_cupy_objects import (
 
 
 class FakeCupy:
-    """Stands where the module `cupy` would. `cost` is the seconds of a launch by its kernel's name; `refuses`
-    what the compiler of kernels raises; `faulty` the kernels that read where they must not. `clock` is the device's,
-    `host` its caller's, which `pace` seconds of each launch move, and waiting."""
+    """The module `cupy`. `clock` is the device's, `host` its caller's, which launches (by `pace`) and waiting move."""
 
     uint8, float32, float64, int64, uint64, inf = np.uint8, np.float32, np.float64, np.int64, np.uint64, np.inf
 
@@ -53,13 +50,13 @@ class FakeCupy:
         self.pace, self.depth = 0.0, DEPTH
         self.patient = False  # whether it may be waited for while it is held
         self.expired = 0  # holds that lost their patience
-        self.faulty: set[str] = set()
+        self.faulty: set[str] = set()  # kernels that read where they must not
         self.stays: Exception | None = None  # an error that every later call gets
         self.queue: list[Entry] = []
         self.blocks: list[tuple[Any, int, int]] = []  # whose memory it is, its address, its bytes
         self.host_blocks: dict[int, Any] = {}  # page-locked memory by its address: itself, or its bytes
-        self.cost: Callable[[str], float] = lambda name: 2e-6
-        self.refuses: Exception | None = None
+        self.cost: Callable[[str], float] = lambda name: 2e-6  # seconds of a launch by its kernel's name
+        self.refuses: Exception | None = None  # what the compiler of kernels raises
         self.stream = Stream(self)
         fake_arrays.install(self)
         facts = {"name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20}
@@ -128,8 +125,7 @@ class FakeCupy:
             raise self.stays
 
     def _next(self, wait: bool = False) -> float:
-        """Executes the first entry; when it ended. A holding kernel whose gate is shut ends when it has lost its
-        patience; unless that is waited for, or past, it does not."""
+        """Execute the first entry and return when it ended; a shut hold that is waited for ends with its patience."""
         first = self.queue[0]
         start = max(self.clock, first.at)
         end = start + first.seconds
@@ -209,14 +205,14 @@ class FakeCupy:
 
         return {"hold": hold, "sweep": sweep}[name]
 
-    def empty(self, shape: Any, kind: Any = float) -> Array:
+    def empty(self, shape: Any, kind: Any = float) -> DeviceArray:
         assert self.stream.captured is None, "memory taken while a graph is captured, which would go on using it"
         nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
         if nbytes > self.free:
             raise MemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: 0 bytes).")
         block = launcher.Block(-(-nbytes // PAGE) * PAGE, PAGE)
         self.blocks.append((weakref.ref(block.map), block.address, nbytes))
-        return self._own(block.inside.view(np.uint8)[:nbytes].view(kind).reshape(shape))
+        return DeviceArray(self, block.inside.view(np.uint8)[:nbytes].view(kind).reshape(shape))
 
     def reach(self, start: int, nbytes: int) -> None:
         """Refuse what is not wholly in memory that was given out here and is in use."""
@@ -224,10 +220,10 @@ class FakeCupy:
         within = any(first <= start and start + nbytes <= first + size for _, first, size in self.blocks)
         assert within, f"{nbytes} bytes at {start:#x} are not in the device's memory"
 
-    def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> Array:
-        return self._own(np.ndarray(shape, kind, memory.base, memory.offset, strides))
+    def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> DeviceArray:
+        return DeviceArray(self, np.ndarray(shape, kind, memory.base, memory.offset, strides))
 
-    def asnumpy(self, array: Array) -> np.ndarray:
+    def asnumpy(self, array: DeviceArray) -> np.ndarray:
         self.run()
         if not array.host.flags.c_contiguous:  # it is copied together first, in a stream that CuPy enters
             self.stream.left()
@@ -237,10 +233,10 @@ class FakeCupy:
         """It keeps nothing."""
         return SimpleNamespace(free_bytes=lambda: 0, used_bytes=lambda: sum(nbytes for _, _, nbytes in self.blocks))
 
-    def copyto(self, target: Array, source: Array) -> None:
+    def copyto(self, target: DeviceArray, source: DeviceArray) -> None:
         self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))
 
-    def matmul(self, a: Array, b: Array, out: Array) -> None:
+    def matmul(self, a: DeviceArray, b: DeviceArray, out: DeviceArray) -> None:
         assert a.dtype == b.dtype == out.dtype and out.dtype.kind == "f", "CuPy casts, or has no such product"
         assert self.stream.captured is None, "it allocates"
 
@@ -278,6 +274,3 @@ class FakeCupy:
         self.launch("memcpy", self.cost("memcpy"), step)
         if not all(self._locked(place, nbytes) for place in of_host):
             self.run()
-
-    def _own(self, array: np.ndarray) -> Array:
-        return Array(self, array)

@@ -1,23 +1,19 @@
-"""Every place that takes a C function of NVIDIA's libraries, called on a library that notes its calls."""
+"""Every binding of a C library of NVIDIA's, called on a library that notes its calls."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import ctypes
-import functools
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from kernels.errors import LaunchError, Unavailable
-from kernels.libs import cublas, cublaslt, cuda, cufft, cusparse, driver, pycuda, skcuda
+from kernels.libs import cublas, cublaslt, cuda, cudnn, cudnn_layers, cufft, cusparse, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
 from tests.simulated import declarations
@@ -25,145 +21,43 @@ from tests.simulated.declarations import Kind
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("kernels", "micro", "macro", "reports", "tests/gpu")
-NAME = re.compile(r"cu(?:blas(?:Lt)?|fft|sparse)?[A-Z]\w*")
-MAYBE = re.compile(
-    r"\bcu(?:blas(?:Lt)?|fft|sparse)?[A-Z{]|\bgetattr\("
-)  # what a file has that is worth its syntax tree
-LIBRARIES = ("api", "library", "lib", "blas", "driver")  # what we call objects that `getattr` takes functions from
-# Places that read like the others, whose functions are another's.
-OTHERS = {
-    ("kernels/libs/skcuda.py", "open_handle"): "scikit-cuda's, in Python",
-    ("kernels/libs/skcuda.py", "_handle"): "scikit-cuda's, in Python",
-    ("kernels/libs/skcuda.py", "_call"): "scikit-cuda's, in Python",
-    ("kernels/libs/skcuda.py", "transforms"): "scikit-cuda's, in Python",
-    ("kernels/libs/nvml.py", "_answer"): "pynvml's, in Python",
-    ("kernels/libs/cudnn.py", "call"): "cuDNN's, which tests/simulated/cudnn_headers.py has",
-    ("kernels/libs/cudnn.py", "launch"): "the same",
-    ("kernels/libs/cudnn_layers.py", "_ready"): "the same",
-}
+TAKEN = r"\b(?:api(?:\(\))?|driver|library|load\([^()]*\))\.(cu(?:blas(?:Lt)?|fft|sparse|dnn)?[A-Z]\w*)"
+NAME = re.compile(rf'{TAKEN}|\["(cu[A-Z]\w*)|"(cudnn[A-Z]\w*)"')  # as functions are taken
+OTHERS = ("skcuda.py",)  # takes scikit-cuda's functions, in Python, under names like these
 
 
-class Site(NamedTuple):
-    """A function of Python that takes a function of C from its library."""
-
-    file: str
-    function: str
-    symbol: str
-
-
-def sites() -> set[Site]:
-    """All places in the code."""
-    return {x for x in _everywhere() if (x.file, x.function) not in OTHERS}
-
-
-def stale() -> set[tuple[str, str]]:
-    """Entries of OTHERS that fit nothing in the code."""
-    return set(OTHERS) - {(x.file, x.function) for x in _everywhere()}
-
-
-@functools.cache
-def _everywhere() -> frozenset[Site]:
-    texts = ((path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in files(".py"))
-    return frozenset(x for file, text in texts if MAYBE.search(text) for x in taken(file, text))
-
-
-def files(*suffixes: str) -> Iterator[Path]:
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in suffixes and not path.name.startswith("test_"):
-                yield path
-
-
-def taken(file: str, text: str) -> Iterator[Site]:
-    """The functions of C that a file takes from libraries; "?…" is one whose name cannot be read off."""
-    tree = ast.parse(text)
-    nodes = list(_inside(tree, "<module>"))
-    patterns = {f: x for f, node in nodes if isinstance(node, ast.JoinedStr) and (x := _pattern(node))}
-    for function, node in nodes:
-        if isinstance(node, ast.Attribute) and NAME.fullmatch(node.attr):
-            yield Site(file, function, node.attr)
-        elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)):
-            yield from (Site(file, function, x) for x in _filled(tree, function, pattern))
-        elif name := _by_name(node):
-            if isinstance(name, ast.Constant):
-                yield Site(file, function, str(name.value))
-            elif function not in patterns:
-                yield Site(file, function, f"?{ast.unparse(name)}")
-
-
-def _inside(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
-    """Every node with the name of the function around it."""
-    for child in ast.iter_child_nodes(node):
-        yield function, child
-        name = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
-        yield from _inside(child, name)
-
-
-def _by_name(node: ast.AST) -> ast.expr | None:
-    """The name, where it is `library["name"]`, or `getattr` of what is called as libraries are."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return node.slice if NAME.fullmatch(str(node.slice.value)) else None
-    if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"):
-        return None
-    return node.args[1] if ast.unparse(node.args[0]).rpartition(".")[2] in LIBRARIES else None
-
-
-def _pattern(node: ast.JoinedStr) -> str | None:
-    """f"cublasLt{kind}Create" is "cublasLt{kind}Create"; None of what is no name."""
-    text = ast.unparse(node)[2:-1]
-    begins = re.match(r"cu(?:blas(?:Lt)?|fft|sparse)?(?=[A-Z{])", text)
-    return text if begins and re.fullmatch(r"\w+\{\w+\}\w*", text) else None
-
-
-def _filled(tree: ast.AST, function: str, pattern: str) -> Iterator[str]:
-    """The names that a pattern of a function's parameter stands for, by what its callers in the file pass."""
-    parameter = pattern.partition("{")[2].partition("}")[0]
-    found = next(x for _, x in _inside(tree, "") if isinstance(x, ast.FunctionDef) and x.name == function)
-    index = [x.arg for x in found.args.args].index(parameter)
-    for _, node in _inside(tree, ""):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
-            word = node.args[index]
-            known = str(word.value) if isinstance(word, ast.Constant) else f"?{ast.unparse(word)}"
-            yield pattern.replace(f"{{{parameter}}}", known)
-
-
-def in_c() -> set[str]:
-    """Functions of these libraries that our own C calls by name."""
-    found = set()
-    for path in files(".c", ".cu", ".h"):
-        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.DOTALL)
-        found |= {f"{path.name}: {x}" for x in re.findall(rf"\b({NAME.pattern})\s*\(", text)}
-    return found
+def named() -> set[str]:
+    """Return the functions of C that the code takes from these libraries by their names."""
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.name not in OTHERS]
+    texts = (path.read_text("utf-8") for path in paths if not path.name.startswith("test_"))
+    return {symbol for text in texts for found in NAME.findall(text) for symbol in found if symbol}
 
 
 PLACE: Any = type(ctypes.byref(ctypes.c_int()))
-# Where what is taken is called from C: the file, and the type under which it is.
-IN_C = {Site("kernels/ops/launch/gpu.py", "from_c", "cuLaunchKernel"): ("kernels/ops/launch/launch.c", "launch_kernel")}
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What a call passes for one argument, by ctypes: as declarations.Kind. `value` is that of a number; `bare`:
-    an address of which nothing is known, and not null."""
+    """What a call passes for one argument, by ctypes: as declarations.Kind."""
 
     ctype: Any
     to: Any = None
     several: bool = False
-    value: Any = None
-    bare: bool = False
+    value: Any = None  # of a number
+    bare: bool = False  # an address of which nothing is known, and not null
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call. `returns`: as what the binding takes the answer."""
+    """One call of a function. `returns`: as what the binding takes the answer."""
 
-    site: Site
+    symbol: str
     arguments: tuple[Passed, ...]
     returns: Passed
 
 
 def passed(x: Any) -> Passed:
-    """As ctypes passes it. A Python number goes as an int."""
+    """Return an argument as ctypes passes it. A Python number goes as an int."""
     if isinstance(x, int):
         return Passed(ctypes.c_int, value=x)
     if x is None or isinstance(x, bytes):
@@ -176,25 +70,24 @@ def passed(x: Any) -> Passed:
 
 
 def returned(restype: Any) -> Passed:
-    """As what ctypes takes an answer."""
+    """Return an answer as ctypes takes it."""
     return Passed(ctypes.c_void_p, ctypes.c_char) if restype is ctypes.c_char_p else Passed(restype)
 
 
 class Function:
-    """One of a Library's, taken at a site."""
+    """A function of a Library."""
 
-    def __init__(self, library: Library, site: Site) -> None:
-        self.library, self.site, self.restype = library, site, ctypes.c_int
+    def __init__(self, library: Library, symbol: str) -> None:
+        self.library, self.symbol, self.restype = library, symbol, ctypes.c_int
 
     def __call__(self, *arguments: Any) -> Any:
-        made = tuple(passed(x) for x in arguments)
-        self.library.calls.append(Call(self.site, made, returned(self.restype)))
+        self.library.calls.append(Call(self.symbol, tuple(map(passed, arguments)), returned(self.restype)))
         for x in arguments:
             if isinstance(x, PLACE) and type(x._obj) is ctypes.c_void_p:
                 x._obj.value = HANDLE
-        if self.site.symbol in COUNTS:
+        if self.symbol in COUNTS:
             arguments[-1]._obj.value = 1
-        return ANSWERS.get(self.site.symbol, 0)
+        return ANSWERS.get(self.symbol, 0)
 
 
 HANDLE = 0x70  # what any function makes
@@ -210,32 +103,29 @@ class Library:
         self.calls: list[Call] = []
 
     def __getattr__(self, symbol: str) -> Function:
-        frame = sys._getframe(1)
-        while frame.f_code.co_name.startswith("<") and frame.f_back:  # a comprehension is its function's
-            frame = frame.f_back
-        file = Path(frame.f_code.co_filename).resolve()
-        inside = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else str(file)
-        return Function(self, Site(inside, frame.f_code.co_name, symbol))
+        return Function(self, symbol)
 
 
 def called() -> list[Call]:
-    """The calls from all of them."""
+    """Return the calls of all bindings."""
     library = Library()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "load", lambda name: library)
+        patch.setattr(cudnn, "load", lambda: library)
         patch.setattr(ctypes, "CDLL", lambda name: library)
         patch.setattr(driver, "api", lambda: library)
         patch.setattr(pycuda, "load", _pycuda)
         patch.setattr(gpu, "_cubin", lambda problem, device: Path("launch.cubin"))
         _cublas(library)
         _cublaslt(library)
+        _cudnn(library)
         _cufft(library)
         _cusparse(library)
         _driver()
         _pycuda_events(library)
         assert cuda.driver_missing() is None
         assert skcuda._soname() == "libcublas.so.0.0"
-    return library.calls + [_c(site, *where) for site, where in IN_C.items()]
+    return [*library.calls, _c("cuLaunchKernel", "kernels/ops/launch/launch.c", "launch_kernel")]
 
 
 def _cublas(library: Any) -> None:
@@ -264,6 +154,51 @@ def _cublaslt(library: Any) -> None:
     del product  # which destroys its descriptors
     with contextlib.suppress(LaunchError):
         on.check("a call", cublaslt.NOT_SUPPORTED)
+
+
+def _cudnn(library: Any) -> None:
+    on = cudnn.open_handle(library, 0x40)
+    layer = cudnn.Layer((2, 4, 9, 7), (6, 2, 3, 3), (2, 6, 9, 7), (1, 1), groups=2)
+    for name in cudnn.DIRECTIONS:
+        made = cudnn.convolution(on, name, layer)
+        for math in cudnn.MATHS:
+            made.math(math)
+        made.workspace(1)
+        made.launch(1, (0x100, 0x200, 0x300), (0x400, 64))()
+        made.searched((0x100, 0x200, 0x300), (0x400, 64))
+        made.guessed()
+    _cudnn_layers(on)
+    for status, error in ((3000, Unavailable), (5000, LaunchError)):
+        with pytest.raises(error):
+            on.check("a call", status)
+    on.api.cudnnGetVersion.restype = ctypes.c_size_t
+    assert cudnn.kernel()[0] == "cuDNN 0.0.0"
+
+
+def _cudnn_layers(on: cudnn.Cudnn) -> None:
+    x, y = ((cudnn.tensor(on, (2, 3, edge, edge)), 0x100 * edge) for edge in (4, 2))
+    window, row = cudnn_layers.pooling(on, "max", 2, 2), cudnn_layers.of_channels(on, x[0])
+    response = cudnn_layers.response(on, 5, 1e-4, 0.75, 2.0)
+    pair = (0x900, 0xA00)
+    adding, rectifier = cudnn_layers.adding(on), cudnn_layers.rectifier(on)
+    states, mask = (0xB00, cudnn_layers.state_bytes(on)), (0xC00, cudnn_layers.mask_bytes(on, x[0]))
+    dropping = cudnn_layers.dropping(on, 0.5, states, 1)
+    for call in (
+        cudnn_layers.pool(on, window, x, y),
+        cudnn_layers.pool_gradient(on, window, y, y, x, x),
+        cudnn_layers.normalize(on, x, x, row, pair, 1e-5, pair),
+        cudnn_layers.normalize_frozen(on, x, x, row, pair, 1e-5, pair),
+        cudnn_layers.normalize_gradient(on, x, x, x, row, 0x900, pair, 1e-5, pair),
+        cudnn_layers.respond(on, response, x, x),
+        cudnn_layers.respond_gradient(on, response, x, x, x, x),
+        cudnn_layers.add(on, adding, x, x, x),
+        cudnn_layers.rectify(on, rectifier, x, x),
+        cudnn_layers.rectify_gradient(on, rectifier, x, x, x, x),
+        cudnn_layers.bias_gradient(on, x, x),
+        cudnn_layers.drop(on, dropping, x, x, mask),
+        cudnn_layers.drop_gradient(on, dropping, x, x, mask),
+    ):
+        call()
 
 
 def _cufft(library: Any) -> None:
@@ -304,7 +239,7 @@ def _pycuda_events(library: Any) -> None:
     pycuda.launch(on, kernel, (1, 1), (1, 1, 1), [("P", 0x100)])()
 
 
-def _c(site: Site, file: str, name: str) -> Call:
+def _c(symbol: str, file: str, name: str) -> Call:
     """A call from C: a compiler holds it to the type under which the function is called."""
     text = (ROOT / file).read_text()
     assert f"(({name})p->function)(" in text, f"{file}: not called as {name}"
@@ -312,7 +247,7 @@ def _c(site: Site, file: str, name: str) -> Call:
     assert found is not None
     none: dict[str, Any] = {"types": {}, "enums": {}, "structs": {}}
     kinds = [declarations.kind_of(none, {}, x) for x in (found[1], *found[2].split(","))]
-    return Call(site, tuple(map(_from_c, kinds[1:])), _from_c(kinds[0]))
+    return Call(symbol, tuple(map(_from_c, kinds[1:])), _from_c(kinds[0]))
 
 
 def _from_c(kind: Kind) -> Passed:

@@ -26,92 +26,53 @@ def cp() -> FakeCupy:
     return fake
 
 
-REFUSED: dict[str, tuple[type[Exception], str, Ask]] = {
-    "a host array beside one of the device": (TypeError, "Unsupported type", lambda cp, x: x + HOST),
-    "a host array before it": (TypeError, "Unsupported type", lambda cp, x: HOST * x),
-    "an output of the host": (TypeError, "Unsupported type", lambda cp, x: cp.exp(x, HOST.copy())),
-    "NumPy's array of it": (TypeError, "Implicit conversion", lambda cp, x: np.asarray(x)),
-    "the host written into it": (ValueError, "cannot be used for fill", lambda cp, x: x.__setitem__(..., HOST)),
-    "an output of another shape": (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[:1])),
-    "an output that loses a fraction": (TypeError, "Cannot cast", lambda cp, x: cp.exp(x, cp.empty((2, 3), np.int64))),
-    "a reduction into the host": (TypeError, "output", lambda cp, x: cp.sum(x, axis=1, out=np.empty(2, "f4"))),
-    "rows of the host": (TypeError, "Unsupported type", lambda cp, x: cp.take(HOST, cp.arange(2), 0)),
-    "memory taken in a capture": (AssertionError, "is captured", lambda cp, x: (cp.stream.begin_capture(), x + 1)),
-}
+REFUSED: tuple[tuple[type[Exception], str, Ask], ...] = (
+    (TypeError, "Unsupported type", lambda cp, x: HOST * x),
+    (TypeError, "Unsupported type", lambda cp, x: cp.exp(x, HOST.copy())),
+    (TypeError, "Implicit conversion", lambda cp, x: np.asarray(x)),
+    (ValueError, "Out shape", lambda cp, x: cp.exp(x, x[:1])),
+    (TypeError, "Cannot cast", lambda cp, x: cp.exp(x, cp.empty((2, 3), np.int64))),
+    (AssertionError, "is captured", lambda cp, x: (cp.stream.begin_capture(), x + 1)),
+)
 
 
-@pytest.mark.parametrize(("kind", "words", "ask"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("kind", "words", "ask"), REFUSED)
 def test_what_cupy_refuses_is_refused(cp: FakeCupy, kind: type[Exception], words: str, ask: Ask) -> None:
     with pytest.raises(kind, match=words):
         ask(cp, cp.asarray(HOST))
 
 
-WAITS: dict[str, Ask] = {
-    "its values": lambda cp, x: x.get(),
-    "an element": lambda cp, x: float(x[0, 0]),
-    "a truth": lambda cp, x: bool((x == 0).all()),
-    "an item": lambda cp, x: x[1, 2].item(),
-}
-
-
-@pytest.mark.parametrize("ask", WAITS.values(), ids=WAITS)
-def test_what_the_host_asks_waits_for_the_stream(cp: FakeCupy, ask: Ask) -> None:
-    """So that a row which does cannot be timed: behind the holding kernel it would wait for ever."""
-    x = cp.asarray(HOST)
-    ask(cp, x)
-    hold(cp)
-    with pytest.raises(AssertionError, match="still held"):
-        ask(cp, x)
-
-
-def hold(cp: FakeCupy) -> None:
-    Cuda(0, cp).hold()
-
-
-KERNELS: dict[str, tuple[int, Ask]] = {
-    "a ufunc": (1, lambda cp, x: cp.negative(x, x)),
+ROWS: list[Any] = []
+KERNELS: dict[str, tuple[int | None, Ask]] = {  # None: it waits for the stream
+    "its values": (None, lambda cp, x: x.get()),
+    "a truth": (None, lambda cp, x: bool((x == 0).all())),
     "an operator": (1, lambda cp, x: 2 * x),
-    "in place": (1, lambda cp, x: x.__isub__(1)),
     "onto its own memory by another array": (2, lambda cp, x: cp.add(x[:], 1, x)),
     "a reduction": (1, lambda cp, x: cp.sum(x, axis=1)),
     "a reduction into memory that is there": (2, lambda cp, x: cp.sum(x, axis=1, out=cp.empty((2,), "f4"))),
     "rows": (1, lambda cp, x: x[ROWS[0]]),
-    "elements": (4, lambda cp, x: x[ROWS[0], ROWS[0]]),
-    "rows changed": (3, lambda cp, x: x.__setitem__(ROWS[0], x[ROWS[0]] - 1)),
     "elements changed": (9, lambda cp, x: x.__setitem__((ROWS[0], ROWS[0]), x[ROWS[0], ROWS[0]] - 1)),
     "a part put back where it is": (0, lambda cp, x: x.__setitem__(slice(None), x[:])),
-    "a copy": (1, lambda cp, x: x.__setitem__(..., x[::-1])),
     "an index of the host": (2, lambda cp, x: x[np.array([1, 0])]),
     "cleared": (1, lambda cp, x: x.fill(0)),
-    "filled": (1, lambda cp, x: x.fill(3)),
 }
-ROWS: list[Any] = []
 
 
 @pytest.mark.parametrize(("count", "ask"), KERNELS.values(), ids=KERNELS)
-def test_everything_is_enqueued_and_nothing_done_before_its_turn(cp: FakeCupy, count: int, ask: Ask) -> None:
-    """As many kernels, copies and clearings as CuPy launches."""
+def test_everything_is_enqueued_and_nothing_done_before_its_turn(cp: FakeCupy, count: int | None, ask: Ask) -> None:
+    """As many kernels, copies and clearings as CuPy launches. What waits cannot be timed behind a holding kernel."""
     x = cp.asarray(HOST)
     ROWS[:] = [cp.asarray(np.array([1, 0]))]
     cp.run()
-    hold(cp)
+    Cuda(0, cp).hold()
     cp.journal.clear()
+    if count is None:
+        with pytest.raises(AssertionError, match="still held"):
+            ask(cp, x)
+        return
     ask(cp, x)
     assert len(cp.journal) == count, cp.journal
     assert np.array_equal(x.host, HOST)
-
-
-def test_results_are_numpys(cp: FakeCupy) -> None:
-    x, host = cp.asarray(HOST), HOST.copy()
-    rows = cp.asarray(np.array([1, 0]))
-    y = (1 - x) / (2 + x * x)
-    y[rows] -= cp.sqrt(x)[rows]
-    y[rows, rows] = 7
-    want = (1 - host) / (2 + host * host)
-    want[[1, 0]] -= np.sqrt(host)[[1, 0]]
-    want[[1, 0], [1, 0]] = 7
-    assert y.dtype == np.float32 and np.array_equal(y.get(), want)
-    assert cp.max(y, axis=1, keepdims=True).get().tolist() == want.max(axis=1, keepdims=True).tolist()
 
 
 @pytest.fixture
@@ -139,7 +100,7 @@ def test_operators_of_torch_wait_for_their_turn(torch: Any, cp: FakeCupy) -> Non
     x = torch_cuda.tensor(torch, array)
     ones = torch.ones((2, 3), device="cuda:0")
     cp.run()
-    hold(cp)
+    Cuda(0, cp).hold()
     cp.journal.clear()
     y = torch.add(x, 1)
     x.copy_(y)

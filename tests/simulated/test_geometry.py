@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -44,11 +45,14 @@ def plain(parameters: str) -> str:
 
 
 @pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
-def test_arguments_are_those_of_the_source(kernel: cases.Kernel) -> None:
+def test_arguments_are_those_of_the_source_and_sizes_what_a_gpu_allows(kernel: cases.Kernel) -> None:
     for problem in kernel.problems:
         for geometry in kernel.launches(problem, kernel.name):
             declared = signature(cases.find(geometry.kernel))
             assert len(geometry.arguments) == len(declared)
+            threads = math.prod(geometry.block)
+            assert 0 < threads <= 1024 and threads % 32 == 0
+            assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
             for (kind, value), (type_, name) in zip(geometry.arguments, declared, strict=True):
                 assert kind in TYPES[type_]
                 assert kind != "operand" or value == name
@@ -116,9 +120,11 @@ def test_fma_has_a_block_a_multiprocessor(processors: int) -> None:
     assert problem.flops == 2 * 960 * 10 * threads
 
 
-def test_fma_on_a_gpu_has_the_chains_of_its_kernel() -> None:
-    assert cases.fma.on_gpu(Fma("cuda")) is None
-    assert "--chains 10" in (cases.fma.on_gpu(Fma("cuda", chains=1)) or "")
+@pytest.mark.parametrize("kernel", cases.gemm.TILES)
+def test_geometry_of_a_twin_covers_c(kernel: str) -> None:
+    blocks, (cols, rows) = cases.gemm.geometry(kernel, 33, 65)
+    assert (blocks - 1) * rows * cols < 40 * 96 <= blocks * rows * cols * 2
+    assert cases.gemm.geometry(kernel, 1, 1) == (1, (cols, rows))
 
 
 def test_fma_names_stay_and_processors_are_those_of_cuda() -> None:
@@ -135,15 +141,6 @@ def test_a_launch_a_call(kernel: str) -> None:
     many = cases.launch.launches(Calls(kernel, 20), f"launch_{kernel}")
     assert len(many) == 20 and len(set(many)) == 1
     assert many[0].grid == (1, 1, 1)
-
-
-@pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
-def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
-    for problem in kernel.problems:
-        for geometry in kernel.launches(problem, kernel.name):
-            x, y, z = geometry.block
-            assert 0 < x * y * z <= 1024 and x * y * z % 32 == 0
-            assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
 
 
 def test_nothing_heavy_is_imported() -> None:

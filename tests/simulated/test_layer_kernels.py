@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.errors import UsageError
 from kernels.ops.activation import Activation
 from kernels.ops.activation import gpu as activation
 from kernels.ops.biasact import BiasAct
@@ -22,21 +23,24 @@ from kernels.ops.dropout import variants as dropout
 from kernels.ops.fma import Fma
 from kernels.ops.norm import Norm
 from kernels.ops.norm import gpu as norm
+from kernels.ops.optimizer import Optimizer
+from kernels.ops.optimizer import variants as optimizer
 from kernels.ops.pooling import Pooling
 from kernels.ops.pooling import variants as pooling
 from kernels.ops.softmax import Softmax
 from kernels.ops.softmax import gpu as softmax
 from kernels.problem import Problem
 from tests.simulated import cases, launcher
+from tests.simulated.cases import HOW
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
-HOW: tuple[dict[str, Any], ...] = ({"align": 16}, {"align": 4, "backward": True})
 MAX, RELU = Pooling(2, 3, 9, 3, "max", "nhwc", "step"), Pooling(2, 3, 9, 2, "max", "nchw", "step", "yes")
 MODULES: dict[str, Any] = {
     "activation": activation,
     "biasact": biasact,
     "conv": implicit,
     "norm": norm,
+    "optimizer": optimizer,
     "pooling": pooling,
     "softmax": softmax,
 }
@@ -76,6 +80,11 @@ EDGES: list[Problem] = [
         for classes in (1, 2, 31, 32, 33, 255, 256, 257, 513)
     ),
     *(Conv(**size, direction=direction) for size in SIZES for direction in PASSES),
+    *(
+        Optimizer(rule, *size, eps=0.25, decay=0.1)
+        for rule in optimizer.RULES
+        for size in ((1, 17), (3, 333), (5, 1024))
+    ),
 ]
 
 
@@ -84,6 +93,30 @@ def test_a_kernel_at_its_edges(problem: Problem) -> None:
     kernel = cases.find(MODULES[problem.op].kernel(problem))
     for how in HOW:
         assert cases.run(kernel, problem, **how).allowed
+
+
+@pytest.mark.parametrize("rule", optimizer.RULES)
+def test_an_optimizer_by_a_launch_a_tensor(rule: str) -> None:
+    problem = Optimizer(rule, 3, 333, eps=0.25, decay=0.1)
+    kernel = cases.find(optimizer.kernel(problem))
+    each = replace(kernel, launches=lambda problem, name: optimizer.launches(problem, name, 1, each=True))
+    for how in HOW:
+        assert cases.run(each, problem, **how).allowed
+    text, first = kernel.source.read_text(), {"sgd": "g += first, ", "adam": "m += first, "}.get(rule)
+    if first:
+        assert first in text and not cases.run(each, problem, text.replace(first, "")).allowed
+
+
+def test_launches_cover_every_parameter_once() -> None:
+    problem = Optimizer("adam", 5, 1000)
+    (whole,) = optimizer.launches(problem, "optimizer_adam")
+    assert whole.grid == (5, 1, 1) and whole.arguments[4:6] == (("int64", 0), ("int64", 5000))
+    each = optimizer.launches(problem, "optimizer_adam", each=True)
+    assert [x.arguments[4:6] for x in each] == [(("int64", 1000 * t), ("int64", 1000)) for t in range(5)]
+    (large,) = optimizer.launches(Optimizer("sgd", 1, 1 << 28), "optimizer_sgd", processors=148)
+    assert large.grid == (8 * 148, 1, 1)
+    with pytest.raises(UsageError, match="makes copy"):
+        optimizer.kernel(Optimizer("copy", 1, 8))
 
 
 @pytest.mark.parametrize("problem", [MAX, RELU], ids=["max", "relu"])
@@ -153,6 +186,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("accepts", "problem", "reason"), REFUSED)
 def test_a_problem_without_a_kernel_is_refused(accepts: Any, problem: Any, reason: str) -> None:
     assert reason in str(accepts(problem))
+    assert cases.fma.on_gpu(Fma("cuda")) is None
 
 
 def test_a_sum_too_long_or_a_tile_too_empty_is_refused() -> None:

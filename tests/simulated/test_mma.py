@@ -1,16 +1,15 @@
-"""Tensor-core kernels by the documented work of their instructions, against float64; broken ones; their bound."""
+"""Tensor-core kernels by the documented work of their instructions, against float64; their bound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels import grid, nvcc
+from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
@@ -19,8 +18,9 @@ from kernels.ops.mma import variants as gpu
 from kernels.ops.mma.problem import EXACT, UNIT
 from kernels.setting import Setting
 from tests.simulated import cases, launcher
+from tests.simulated.cases import HOW, changed
 from tests.simulated.fake_cupy import FakeCupy
-from tests.simulated.test_kernels import HOW, changed
+from tests.simulated.test_broken_kernels import alone
 
 TYPES = ("tf32", "bf16", "fp16")
 UNITS = ("mma", "wgmma")
@@ -40,92 +40,18 @@ def test_whole_numbers_are_exact(dtype: str, unit: str, probe: str) -> None:
         assert found.allowed and found.largest == 0, problem.name
 
 
-def alone(kernel: str) -> str:
-    """The source without its other kernels: it compiles in a third of the time."""
-    head, *kernels = cases.find(kernel).source.read_text().split('extern "C"')
-    return head + next('extern "C"' + text for text in kernels if f" {kernel}(" in text)
-
-
-BROKEN: list[tuple[str, str, str, int]] = [
-    # kernel, what is changed into what, which occurrence
-    ("mma_bf16", "g = lane / 4", "g = lane / 8", 0),
-    ("mma_bf16", "/ 4, t = lane % 4", "/ 4, t = lane % 8", 0),
-    ("mma_bf16", "threadIdx.x / WARP) * ROWS", "threadIdx.x / WARP) * COLS / 2", 0),
-    ("mma_bf16", "TILE_ROWS * i + r % 2 * 8", "TILE_ROWS * i + r / 2 * 8", 0),
-    ("mma_bf16", "t + r / 2 * 4", "t + r % 2 * 4", 0),
-    ("mma_bf16", "TILE_COLS * j + g) * WORDS", "TILE_COLS * j + t) * WORDS", 0),
-    ("mma_bf16", "t + r * 4", "t + r * 2", 0),
-    ("mma_bf16", "steps / UNROLL", "steps / UNROLL + 1", 0),
-    ("mma_bf16", "steps % UNROLL", "steps", 0),
-    ("mma_bf16", "j < ALONG; j++) multiply", "j < ALONG - 1; j++) multiply", 0),
-    ("mma_bf16", "r / 2 * 8) * COLS", "r % 2 * 8) * COLS", 0),
-    ("mma_bf16", "2 * t + r % 2", "t + r % 2 * 4", 0),
-    ("mma_bf16", '"r"(a[1]), "r"(a[2])', '"r"(a[2]), "r"(a[1])', 0),
-    ("mma_bf16", "{%8, %9}", "{%9, %8}", 0),
-    ("mma_bf16", "{%0, %1, %2, %3};", "{%0, %1, %3, %2};", 0),
-    ("mma_bf16", ".f32.bf16.bf16.f32", ".f32.f16.f16.f32", 0),
-    ("mma_tf32", "aligned.m16n8k8", "aligned.m16n8k16", 0),
-    ("mma_tf32", ".f32.tf32.tf32.f32", ".f32.bf16.bf16.f32", 0),
-    ("wgmma_bf16", "warp * 16", "warp * 8", 0),
-    ("wgmma_bf16", "group * ROWS", "0", 0),
-    ("wgmma_bf16", "i / 2 % 2 * 8", "i % 2 * 8", 0),
-    ("wgmma_bf16", "described(shared.a[group]", "described(shared.a[0]", 0),
-    ("wgmma_bf16", "described(shared.b, COLS)", "described(shared.b, ROWS)", 0),
-    ("wgmma_bf16", "8 * row >> 4 << 32", "4 * row >> 4 << 32", 0),
-    ("wgmma_bf16", "rows * row >> 4 << 16", "8 * row >> 4 << 16", 0),
-    ("wgmma_bf16", "8 * row >> 4 << 32;", "8 * row >> 4 << 32 | 1ULL << 62;", 0),
-    ("wgmma_bf16", "at / CORE * rows + row", "row * DEEP + at / CORE", 0),
-    ("wgmma_bf16", 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");', "", 0),
-    ("wgmma_bf16", "__syncthreads();", "", 0),
-    ("wgmma_bf16", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', "", 0),
-    ("wgmma_bf16", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");', "", 0),
-    ("wgmma_bf16", 'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");', "", 0),
-    ("wgmma_bf16", ", 1, 1, 1", ", 0, 1, 1", 0),
-    ("wgmma_bf16", ", %128, %129", ", %129, %128", 0),
-    ("wgmma_bf16", "{%0, %1, %2", "{%0, %2, %1", 0),
-    ("wgmma_fp16", ".f32.f16.f16", ".f32.bf16.bf16", 0),
-    ("wgmma_tf32", 'm64n256k8.f32.tf32.tf32", ""', 'm64n256k16.f32.bf16.bf16", ", 0, 0"', 0),
-    ("wgmma_bf16", "steps % UNROLL", "steps % UNROLL + 1", 0),
-]
-
-
-ALWAYS = [next(i for i, one in enumerate(BROKEN) if one[0] == f"{unit}_bf16") for unit in UNITS]
-
-
-@needs_gcc
-@pytest.mark.parametrize(
-    ("kernel", "old", "new", "occurrence"),
-    [pytest.param(*one, marks=[] if i in ALWAYS else [pytest.mark.slow]) for i, one in enumerate(BROKEN)],
-    ids=[f"{name}-{old}-{new}" for name, old, new, _ in BROKEN],
-)
-def test_broken_kernel_is_refused(kernel: str, old: str, new: str, occurrence: int) -> None:
-    one = cases.find(kernel)
-    text = changed(alone(kernel), kernel, old, new, occurrence)
-
-    def passes(problem: Mma, probe: str, how: dict[str, Any]) -> bool:
-        try:
-            return cases.run(one, problem, text, probe, **how).allowed
-        except launcher.LaunchFailed:
-            return False
-
-    assert not all(
-        passes(problem, probe, how) for problem in one.problems[1:] for probe in ("whole", "bits") for how in HOW
-    )
-
-
 @needs_gcc
 def test_coarser_numbers_show_in_the_probe_of_all_bits_alone() -> None:
     """TF32 with three bits less, as bfloat16 has them; small whole numbers do not need those."""
     kernel = cases.find("mma_tf32")
-    text = changed(alone("mma_tf32"), "mma_tf32", "return word;", "return word & 0xffff0000;", 0)
+    text = changed(alone(kernel), "mma_tf32", "return word;", "return word & 0xffff0000;", 0)
     problem = kernel.problems[1]
     assert cases.run(kernel, problem, text, "whole").allowed
     assert not cases.run(kernel, problem, text, "bits").allowed
 
 
 def truncating(a: Any, b: Any, steps: int, together: int) -> Any:
-    """steps · a·bᵀ as a tensor core of the least precision sums it: so many products and the accumulator aligned to the
-    largest of them, what is below 23 bits of it dropped, the sum truncated."""
+    """Return steps · a·bᵀ as the coarsest tensor core sums it: aligned to the largest, 23 bits kept, truncated."""
     products = (a[:, None, :] * b[None, :, :]).astype("f8")
     pieces = np.moveaxis(products.reshape(*products.shape[:2], -1, together), 2, 0)
     c = np.zeros(products.shape[:2])
@@ -257,20 +183,6 @@ def test_a_row_is_compiled_for_what_its_source_needs(unit: str, arch: str, asked
     passed = launched(Cuda(0, FakeCupy()), Mma("bf16", unit, 3))
     assert set(asked) == {(f"{unit}.cu", arch)}
     assert passed.error <= passed.bound
-
-
-def test_every_launch_asks_for_its_own_architecture() -> None:
-    asked = []
-
-    def function(source: Path, name: str, arch: str = "") -> Callable[..., None]:
-        asked.append((source.name, name, arch))
-        return lambda *launch, shared_mem: None
-
-    problem = Mma("fp16", "wgmma", 3)
-    places = dict.fromkeys("abc", 0)
-    geometries = gpu.launches(problem, "wgmma_fp16")
-    grid.calls(gpu.SOURCES["wgmma"], geometries, places, SimpleNamespace(function=function))()
-    assert asked == [("wgmma.cu", "wgmma_fp16", "sm_90a")]
 
 
 def facts(change: Callable[[dict[str, Any]], None]) -> Cuda:

@@ -39,34 +39,6 @@ def identities(told: dict[str, Any]) -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["no-such", "numpy"], "there are "),
-        (["numpy", "no-such"], "there are "),
-        (["numpy,jax", "numpy"], "name one framework for each side"),
-        (["numpy", ""], "name at least one"),
-        (["numpy", "numpy", "--runs", "0"], "--runs 0"),
-        (["numpy", "numpy", "--batch", "0"], "--batch 0"),
-        (["numpy", "numpy", "--threads", "1,2"], "one number for both"),
-        (["numpy", "numpy", "--threads", "x"], "--threads x"),
-        (["numpy", "numpy", "--heap", "default,keep,default"], "--heap"),
-        (["numpy", "numpy", "--heap", "lost"], "--heap lost"),
-        (["numpy", "numpy", "--budget", "soon"], "--budget"),
-        (["numpy", "numpy", "--json", "/no/such/x.json"], "--json /no/such/x.json"),
-        (["numpy", "numpy", "--markdown", "/no/such/x.md"], "--markdown /no/such/x.md"),
-        (["numpy", "numpy", "--figures", "/dev/null/x"], "--figures /dev/null/x"),
-        (["numpy", "numpy", "-o", "/no/such/x.jsonl"], "/no/such/x.jsonl"),
-        (["numpy", "numpy", "--phase", "backward"], "--phase"),
-        (["numpy"], "required"),
-    ],
-)
-def test_bad_input_is_one_line(explain: Callable[..., Ran], words: list[str], why: str) -> None:
-    told = explain(*words)
-    assert told.code == 2 and told.out == ""
-    assert why in told.err and len(told.err.strip().splitlines()) == 1
-
-
 # Real runs
 
 

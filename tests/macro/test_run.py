@@ -75,32 +75,6 @@ def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran]
     assert head.split()[:3] == ["framework", "batch", "phase"] and "memory" in head
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("--batch", "4,many"), "--batch 4,many: a whole number, or several: 16,32,64"),
-        (("--batch", "4,0"), "--batch 0: take 1 or more"),
-        (("--phase", "step,back"), "--phase back: there are forward, gradient, step"),
-        (("--set", "OMP_WAIT_POLICY"), "--set OMP_WAIT_POLICY: give NAME=VALUE"),
-        *(
-            (("--set", f"{name}=2"), f"--set {name}=2: --threads says how many threads there are")
-            for name in ("OMP_NUM_THREADS", "NPROC", "MXNET_CPU_WORKER_NTHREADS")
-        ),
-        (("--set", "KERAS_BACKEND=jax"), "--set KERAS_BACKEND=jax: --frameworks says which, as keras-jax"),
-        (("--set", "KERAS_HOME=/x"), "--set KERAS_HOME=/x: it is a folder of the environment's"),
-        (("--set", "JAX_PLATFORMS=cuda"), "--set JAX_PLATFORMS=cuda: --device says where"),
-        (
-            ("--division", "tuned"),
-            "--division tuned: nothing is confirmed here for numpy: python -m macro advise small numpy",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple[str, ...], line: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        command("--frameworks", "numpy", *words)
-    assert str(caught.value) == line
-
-
 def test_a_division_leaves_out_what_it_changes_nothing_of(command: Callable[..., Ran], tmp_path: Path) -> None:
     won = Setting(2, "keep", {"optimizer": "fused"}, "mkl-intel")
     confirmed.keep(SMALL, find("pytorch"), find("pytorch-compile"), won, 60.0)

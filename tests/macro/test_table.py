@@ -189,25 +189,6 @@ def test_a_document_has_it_too(measured: Callable[..., Ran], tmp_path: Path) -> 
     assert "Then, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (
-            ("shi7", "--networks", "lenet"),
-            "--networks lenet: there are fcn-s, alexnet-s, resnet-50, fcn-r, alexnet-r, ",
-        ),
-        (("shi7", "--runs", "0"), "--runs 0: take 1 or more"),
-        (("shi7", "--resume"), "--resume: it needs a run file, -o FILE"),
-        (("shi8",), "table shi8: did you mean shi7?"),
-        (("base",), "table base: there are shi7"),
-    ],
-)
-def test_what_makes_no_sense_is_a_line(words: tuple[str, ...], line: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        command.request(words)
-    assert str(caught.value).startswith(line)
-
-
 def test_of_the_first_text_all_rows_have_steps_and_three_have_passes() -> None:
     asked = command.request(["shi7"])
     assert [x.plan.network.name for x in asked.cells[::3]] == [line.network for line in asked.table.lines]

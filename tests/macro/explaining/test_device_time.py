@@ -181,15 +181,6 @@ def test_a_bare_list_of_events_is_a_trace_too(tmp_path: Path) -> None:
         ("{", "it is no trace: "),
         ("[]", "profile with ProfilerActivity.CUDA"),
         ("7", "it has no traceEvents"),
-        ('{"traceEvents": []}', "profile with ProfilerActivity.CUDA"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1, device=0)]}), "without its 'stream'"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, -1, device=0, stream=7)]}), "no profiler writes: dur -1"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1e999, device=0, stream=7)]}), "no profiler writes"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1) | {"args": None}]}), "no profiler writes"),
-        (
-            json.dumps({"traceEvents": [event("kernel", "k", 1, 1), event("x", "y", 1, 1) | {"ts": "a"}]}),
-            "no profiler writes",
-        ),
         ("[" * 100_000, "it is no trace"),
     ],
 )

@@ -1,4 +1,8 @@
-"""`macro explain SCRIPT`: a short process for each way that a script is written or ends."""
+"""`macro explain SCRIPT`: a short process for each way that a script is written or ends.
+
+scripts.txt holds scripts as users write them, in the ways that have been traps: behind their names words of the command
+and rows that they must have. One that does not import PyTorch first stands behind HEAD.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,11 @@ from macro.watching import perf
 from macro.watching.recording import Recording, Watched
 from tests import processes
 from tests.conftest import Ran
-from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, TRAPS
+from tests.golden.sections import sections
 
 ROOT = Path(__file__).parents[2]
+SCRIPTS = sections(Path(__file__).with_name("scripts.txt"))
+HEAD, MARKED, FOREVER = SCRIPTS["HEAD"], SCRIPTS["MARKED"], "while True: once()\n"
 
 
 def explain(folder: Path, text: str, *more: str, python: str = sys.executable, seconds: str = "2s") -> Ran:
@@ -121,12 +127,12 @@ def test_nothing_of_ours_hides_a_scripts_own_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAPS)
-def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("title", [title for title in SCRIPTS if "|" in title])
+def test_a_script_is_explained_however_it_is_written(title: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    text, *words, wanted = TRAPS[name]
-    explained = document(explain(tmp_path, text, *(words[0] if words else ())))
-    assert wanted <= rows(explained), sorted(rows(explained))
+    text, (_, words, wanted) = SCRIPTS[title], title.split("|")
+    explained = document(explain(tmp_path, text if text.startswith("import torch\n") else HEAD + text, *words.split()))
+    assert {row.strip() for row in wanted.split(",")} <= rows(explained), sorted(rows(explained))
     total = sum(cell["a"] for cell in explained["cells"]) + explained["residual"]["a"]
     assert total == pytest.approx(explained["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
 
@@ -136,7 +142,8 @@ def test_perf_rests_after_a_loaders_threads_have_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     if perf.missing():
         pytest.skip("no perf")
-    explained = document(explain(tmp_path, HEAD + EPOCHS, "--threads", "1", "-o", str(tmp_path / "run.jsonl")))
+    text = HEAD + SCRIPTS["EPOCHS"]
+    explained = document(explain(tmp_path, text, "--threads", "1", "-o", str(tmp_path / "run.jsonl")))
     assert explained["program"]["perf"] < 0.2  # of a core: 0.65 where it polls without pause
     assert "perf took" in "".join(explained["sentences"])
 
@@ -155,7 +162,7 @@ def test_its_libraries_and_its_largest_calls_are_witnesses_and_what_it_prints_is
 @pytest.mark.slow
 def test_a_script_that_fails_is_told_from_what_was_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    assert "ZeroDivisionError" in document(explain(tmp_path, FAILS, seconds="60s"))["ended"]
+    assert "ZeroDivisionError" in document(explain(tmp_path, HEAD + SCRIPTS["FAILS"], seconds="60s"))["ended"]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from macro import networks, shapes
 from macro.networks.base import LOSSES, chain, from_data
+from macro.networks.layers import Convolution, Dense, Flatten, Pool
 from micro.planning import conv_layers
 from micro.planning import network as planning_network
-from tests.macro.models import Convolution, Dense, Flatten, Pool
 
 # By network its parameters and the FLOP of a forward pass at its own batch, where the tables of its source have them.
 COUNTS = json.loads(Path(__file__).with_name("counts.json").read_text("utf-8"))

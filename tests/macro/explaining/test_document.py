@@ -29,8 +29,6 @@ from macro.explaining.repeat import Kernels, Steps, as_called, best, image_pass,
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.networks import find as network
-from macro.networks.base import Network
-from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Dropout, Flatten, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.entry import Entry, Plan
@@ -41,6 +39,7 @@ from reports import attribution, formats, store
 from reports.explanation import Cell
 from reports.record import Environment
 from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, recorded, side
+from tests.macro.models import NETWORKS
 from tests.macro.watched import GEMM, PYTHON
 
 ROOT = Path(__file__).parents[3]
@@ -314,26 +313,7 @@ def test_a_document_of_another_number_is_another() -> None:
     assert not same({**want, "cells": want["cells"][1:]}, want)
 
 
-IMAGES = Network(
-    "passes",
-    "a test",
-    4,
-    (
-        Convolution(name="conv", filters=8, pad=1),
-        BatchNorm(name="norm", activation="relu"),
-        Add(name="both", after=("norm", "conv")),
-        Pool(name="pool", after=("both",), window=3),
-        BatchNorm(name="frozen", frozen=True),
-        LocalResponseNorm(name="lrn", k=2.0),
-        Dropout(name="drop", share=0.25),
-        Pool(name="odd", window=2, rounding="ceil"),
-        Add(name="twice", after=("odd", "odd")),
-        Flatten(name="flat"),
-        Dense(name="fc", outputs=5),
-    ),
-    rate=0.1,
-    input=(3, 15, 15),
-)
+IMAGES = NETWORKS["passes"]
 WANTED = {
     ("norm forward", "normalization"): {"images": 4, "maps": 8, "size": 15},
     ("norm gradient", "normalization"): {"images": 4, "maps": 8, "size": 15, "phase": "step"},

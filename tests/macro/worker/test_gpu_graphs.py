@@ -19,10 +19,11 @@ from kernels.libs import cuda
 from macro.frameworks import find
 from macro.networks import find as known
 from macro.networks.base import Network
+from macro.networks.layers import Dense, Dropout, Flatten
 from macro.running.on_device import NAME
 from macro.traces import chrome
 from tests.conftest import load
-from tests.macro.models import Dense, Dropout, Flatten, asked, assert_same, build
+from tests.macro.models import asked, assert_same, build
 from tests.macro.worker.conftest import FOLDER
 from tests.macro.worker.test_layers import GRAPHS, IMAGE, arrays, graph
 from tests.macro.worker.test_spans_xla import message

@@ -50,16 +50,6 @@ def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., 
 
 
 @pytest.mark.slow
-def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    (result,) = store.read(tmp_path / "run.jsonl").results
-    assert result.canary is not None and result.percent_of_ceiling is not None
-    looks = result.canary["1 GFLOP of multiply-adds"]
-    assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
-    assert 0 < result.percent_of_ceiling < 100
-
-
-@pytest.mark.slow
 def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran], tmp_path: Path) -> None:
     told = command("--frameworks", "numpy", "--runs", "1", "--batch", "4,8", "--phase", "forward,step")
     assert told.code == 0
@@ -98,21 +88,15 @@ def words(folder: Path, frameworks: str) -> list[str]:
     return [str(folder / "small.json"), "--frameworks", frameworks]
 
 
-def test_a_variable_reaches_the_framework_and_the_line_that_repeats_it(
-    command: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_a_run_keeps_peaks_and_variables_that_its_repeat_line_sets(command: Callable[..., Ran], tmp_path: Path) -> None:
     assert command("--frameworks", "numpy", "--runs", "1", "--set", "OMP_WAIT_POLICY=active").code == 0
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.identity is not None and result.identity["variables"]["OMP_WAIT_POLICY"] == "active"
     assert result.repeat.endswith(" --set OMP_WAIT_POLICY=active")
-
-
-def test_another_variable_is_another_file_s(command: Callable[..., Ran], tmp_path: Path) -> None:
-    words = ("--frameworks", "numpy", "--runs", "1", "--set")
-    told = command(*words, "OMP_WAIT_POLICY=active")
-    assert told.code == 0
-    with pytest.raises(UsageError, match=r"or in other settings: name another file$"):
-        command(*words, "OMP_WAIT_POLICY=passive", "--resume")
+    assert result.axes == {}, "null is an older file's"
+    assert result.canary is not None and 0 < (result.percent_of_ceiling or 0) < 100
+    looks = result.canary["1 GFLOP of multiply-adds"]  # in every round
+    assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
 
 
 def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
@@ -123,21 +107,18 @@ def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path:
     assert "mean for sum in the loss" in (wrong.reason or "")
 
 
-def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
+def test_a_finished_run_is_left_as_it_is_by_other_commands_too(command: Callable[..., Ran], tmp_path: Path) -> None:
+    numpy = ("--frameworks", "numpy", "--runs", "1")
+    command(*numpy)
     before = (tmp_path / "run.jsonl").read_bytes()
-    assert command("--frameworks", "numpy", "--runs", "1", "--resume").code == 0
-    assert (tmp_path / "run.jsonl").read_bytes() == before
-    with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
-        command("--frameworks", "numpy,numpy", "--resume")
-
-
-@pytest.mark.slow
-def test_other_steps_are_of_another_file(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    before = (tmp_path / "run.jsonl").read_bytes()
-    with pytest.raises(UsageError, match=r"it holds other contests, from `.*`, and this is `.*`: name another file$"):
-        command("--frameworks", "numpy", "--runs", "1", "--batch", "4", "--resume")
+    assert command(*numpy, "--resume").code == 0
+    for words, why in (
+        (("--frameworks", "numpy,numpy"), r"of other frameworks, from .*: name another file$"),
+        ((*numpy, "--batch", "4"), r"it holds other contests, from `.*`, and this is `.*`: name another file$"),
+        ((*numpy, "--set", "OMP_WAIT_POLICY=passive"), r"or in other settings: name another file$"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            command(*words, "--resume")
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
@@ -157,12 +138,6 @@ def test_a_stopped_run_says_what_it_has_kept(
     assert (told.code, told.out) == (code, "")
     kept = f"kept in {tmp_path}/run.jsonl, --resume goes on"
     assert told.err == f"macro run: interrupted after 2 rounds: {kept}\n"
-
-
-def test_steps_say_that_no_axis_of_theirs_is_said_in_another_way(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    (result,) = store.read(tmp_path / "run.jsonl").results
-    assert result.axes == {}, "null is an older file's"
 
 
 @pytest.mark.slow
@@ -239,21 +214,8 @@ def test_what_is_left_of_a_killed_run(
     assert resume.spent(taken(*rounds)) == spent
     assert (found.first, found.generations) == (first, generations)
     assert found.seconds == max(0.0, PLAN.seconds - spent)
-
-
-@pytest.mark.parametrize(
-    ("rounds", "places"),
-    [
-        ([], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
-        ([(10, True), (7, False)], ["generation 2 of 3", "generation 3 of 3"]),
-        ([(4, False)], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
-        ([(7, False), (10, True), (10, True)], ["generation 3 of 3"]),
-    ],
-)
-def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, bool]], places: list[str]) -> None:
-    """A killed one is measured again: it makes them no more."""
-    left = resume.left(PLAN, taken(*rounds))
-    assert [left.place(left.first + i) for i in range(left.generations)] == places
+    places = [found.place(first + i) for i in range(generations)]  # a killed one is measured again: they are no more
+    assert places == [f"generation {i} of 3" for i in range(4 - generations, 4)]
 
 
 @pytest.mark.parametrize(

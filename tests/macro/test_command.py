@@ -44,6 +44,7 @@ def test_a_line_of_progress_is_written_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 SMALL = chain("small", "a test", 4, (6, 5, 3), rate=0.1)
+RUN = "reports/reference/transpose-full.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -78,14 +79,8 @@ def test_a_batch_beyond_memory_is_a_line(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("macro", "env", "list"), "macro env: No space left on device"),
-        (
-            ("reports", "show", "reports/reference/transpose-full.jsonl"),
-            "reports show: stdout: No space left on device",
-        ),
-        (
-            ("reports", "show", "--csv", "reports/reference/transpose-full.jsonl"),
-            "reports show: stdout: No space left on device",
-        ),
+        (("reports", "show", RUN), "reports show: stdout: No space left on device"),
+        (("reports", "show", "--csv", RUN), "reports show: stdout: No space left on device"),
     ],
 )
 def test_a_full_standard_output_is_a_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

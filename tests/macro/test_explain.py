@@ -67,19 +67,6 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
 
 
 @pytest.mark.slow
-def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
-    plugin, file = (
-        frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", "pass")),
-        tmp_path / "x.json",
-    )
-    ran = explain(str(plugin.path), "numpy", "--budget", "0.1s", "--json", str(file))
-    assert ran.code == 0, ran.err
-    assert f"{plugin.path}: products that its libraries logged, M×N×K: NT 32×40×24" in ran.out
-    told = json.loads(file.read_text("utf-8"))["products"]
-    assert [x["trans"] for x in told["a"]] == ["nt"] and told["b"] == []
-
-
-@pytest.mark.slow
 def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], without_perf: None, tmp_path: Path) -> None:
     ran = explain("numpy", "numpy", "--heap", "default,keep", "--budget", "1s", "--json", "-")
     assert ran.code == 0, ran.err
@@ -148,21 +135,6 @@ def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     identities(told)
     assert (told["threads"], told["clock"]) == (2, "wall")
     assert told["closure"]["a"]["threads"] <= 1.05
-
-
-@pytest.mark.slow
-def test_a_full_disk_costs_the_run_file_alone(
-    explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: store.RunFile, record: object) -> None:
-        raise store.Unwritable("-o run.jsonl: No space left on device")
-
-    monkeypatch.setattr(store.RunFile, "append", full)
-    words = ("--budget", "0.1s", "-o", str(tmp_path / "run.jsonl"), "--figures", str(tmp_path))
-    told = explain("numpy", "numpy", *words)
-    assert told.code == 1 and "a gap of" in told.out and "Traceback" not in told.err
-    assert "macro explain: -o run.jsonl: No space left on device" in told.err
-    assert list(tmp_path.glob("waterfall-*.png"))
 
 
 @pytest.mark.slow

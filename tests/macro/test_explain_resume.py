@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from macro.networks.base import chain
 from macro.watching import perf
 from reports import attribution, store
 from tests.conftest import Ran
@@ -184,21 +183,6 @@ def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
     assert notes(place)[: len(kept)] == kept
 
 
-@pytest.mark.slow
-def test_two_of_one_file(explaining: Path, place: Path) -> None:
-    first = start(explaining, place, "--budget", "600s", "-q")
-    wait(first, lambda: notes(place))
-    for more in ([], ["--resume"]):
-        code, out, err = ran(explaining, place, *BRIEF, *more)
-        assert (code, out) == (2, "") and "another run is writing it" in err
-    first.terminate()
-    first.communicate(timeout=120)
-    assert not store.read(place / "run.jsonl").damaged
-
-
-OTHER = chain("other", "a test", 16, (98, 256, 512, 10), 0.05, 0.9)
-
-
 def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path) -> None:
     """Also where the first was killed before its first round."""
     plain, path = ("-m", "macro"), place / "run.jsonl"
@@ -212,42 +196,21 @@ def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path
 
 
 @pytest.mark.slow
-def test_another_explanation_is_not_gone_on_with(
-    explaining: Path, explain: Callable[..., Ran], without_perf: None, tmp_path: Path
-) -> None:
-    """Nothing is run."""
-    path, net = tmp_path / "run.jsonl", str(explaining / "small.json")
-    (tmp_path / "other.json").write_text(json.dumps(OTHER.data()))
+@pytest.mark.usefixtures("without_perf")
+def test_another_explanation_is_not_gone_on_with(explain: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
     words = ("-o", str(path), *BRIEF)
     first = explain("numpy", "numpy", *words)
     assert first.code == 0, first.err
     before = path.read_bytes()
-    others: list[tuple[str, ...]] = [
-        ("numpy", "kernels-only"),
-        ("numpy", "numpy", "--phase", "forward"),
-        ("numpy", "numpy", "--batch", "8"),
-        ("numpy", "numpy", "--heap", "keep"),
-        ("numpy", "numpy", "--set", "OMP_WAIT_POLICY=active"),
-        ("numpy", "numpy", "--runs", "2"),
-        ("numpy", "numpy", "--kernels"),
-    ]
-    for more in others:
-        told = explain(*more, *words, "--resume")
-        assert (told.code, told.out) == (2, ""), more
-        assert len(told.err.splitlines()) == 1 and told.err.rstrip().endswith("name another file")
-        assert "it holds other contests, from `" in told.err
-    (explaining / "small.json").rename(explaining / "kept.json")
-    (tmp_path / "other.json").rename(net)
-    try:
-        assert explain("numpy", "numpy", *words, "--resume").code == 2
-    finally:
-        (explaining / "kept.json").rename(net)
-    assert path.read_bytes() == before
+    for more in ("", "--phase forward", "--batch 8", "--heap keep", "--set A=1", "--runs 2", "--kernels"):
+        other = "numpy" if more else "kernels-only"
+        told = explain("numpy", other, *more.split(), *words, "--resume")
+        assert (told.code, told.out, len(told.err.splitlines())) == (2, "", 1), more
+        assert "it holds other contests, from `" in told.err and told.err.rstrip().endswith("name another file")
     again = explain("numpy", "numpy", "-o", str(path), "--budget", "900s", "--resume")
     assert (again.code, again.out) == (0, first.out)
     assert path.read_bytes() == before
-    no_file = explain("numpy", "numpy", "--resume")
-    assert no_file.code == 2 and "--resume: it needs a run file, -o FILE" in no_file.err
 
 
 # Dies in the midst of a block of traced steps, perf looking, a map of generated code written.

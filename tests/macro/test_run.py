@@ -24,7 +24,6 @@ from tests.conftest import Ran
 from tests.macro.conftest import SMALL
 from tests.simulated import frameworks
 
-DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 
 
@@ -97,14 +96,6 @@ def test_a_run_keeps_peaks_and_variables_that_its_repeat_line_sets(command: Call
     assert result.canary is not None and 0 < (result.percent_of_ceiling or 0) < 100
     looks = result.canary["1 GFLOP of multiply-adds"]  # in every round
     assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
-
-
-def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
-    told = command("--frameworks", f"numpy,{DEFECT}", "--runs", "1")
-    assert told.code == 1
-    wrong = store.read(tmp_path / "run.jsonl").results[1]
-    assert (wrong.status, wrong.seconds) == ("wrong", None)
-    assert "mean for sum in the loss" in (wrong.reason or "")
 
 
 def test_a_finished_run_is_left_as_it_is_by_other_commands_too(command: Callable[..., Ran], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`macro explain SCRIPT`: a short process for each way that a script is written or ends.
 
 scripts.txt holds scripts as users write them, in the ways that have been traps: behind their names words of the command
-and rows that they must have. One that does not import PyTorch first stands behind HEAD.
+and rows that they must have, or how the command ends. One that does not import PyTorch first stands behind HEAD.
 """
 
 from __future__ import annotations
@@ -69,43 +69,13 @@ def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "code", "line"),
-    [
-        ("raise ValueError('mine')", 1, "train.py:1: ValueError: mine"),
-        ("import nothing_like_it", 1, "--python PATH names the interpreter that has it"),
-        ("def f(:\n", 1, "SyntaxError"),
-        ("print('done')", 1, "it ended without a step that could be told"),
-        (
-            "import time\nwhile True: time.sleep(0.1)",
-            2,
-            "no step within 1 s: no optimizer has stepped, nor was torch imported",
-        ),
-        (HEAD + "\nfor _ in range(2): once()\n", 1, "it ended"),
-        (HEAD + "\nfor _ in range(30): once()\n", 1, "let it run for longer, more epochs"),
-        (
-            HEAD + "\nwhile True: print(1)\n",
-            2,
-            "no step within 15 s: no optimizer has stepped and no module was called",
-        ),
-        (
-            HEAD + "\nwith torch.profiler.profile():\n    while True: once()\n",
-            2,
-            "no step within 15 s: its own torch.profiler.profile is on: run it without",
-        ),
-        (
-            HEAD + "\nimport time; began = time.time()\nwhile True:\n    while time.time() < began + 1.6: once()\n"
-            "    with torch.profiler.profile(): once()\n",
-            1,
-            "its own torch.profiler.profile starts in the midst of its steps",
-        ),
-    ],
-)
-def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp_path: Path) -> None:
-    if in_torch := text.startswith(HEAD):
+@pytest.mark.parametrize("title", [title for title in SCRIPTS if title.startswith("exit")])
+def test_what_cannot_be_watched_is_one_line(title: str, tmp_path: Path) -> None:
+    end, _, line = title.partition(": ")
+    if in_torch := end.endswith(" behind HEAD"):
         pytest.importorskip("torch")
-    ran = explain(tmp_path, text, "--wait", "15s" if in_torch else "1s")
-    assert (ran.code, ran.out) == (code, "") and line in last(ran), ran.err[-2000:]
+    ran = explain(tmp_path, HEAD * in_torch + SCRIPTS[title], "--wait", "15s" if in_torch else "1s")
+    assert (ran.code, ran.out) == (int(end.split()[1]), "") and line in last(ran), ran.err[-2000:]
     assert not in_torch or "Traceback" not in ran.err
 
 

@@ -36,8 +36,8 @@ from macro.watching import perf
 from macro.watching.library_log import Logged
 from macro.watching.watch import Side
 from reports import attribution, formats, store
-from reports.explanation import Cell
 from reports.record import Environment
+from tests.explanations import cell
 from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, recorded, side
 from tests.macro.models import NETWORKS
 from tests.macro.watched import GEMM, PYTHON
@@ -157,20 +157,7 @@ def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: 
 def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: list[Side]) -> None:
     node, known = NET.nodes[0], rows(NET, 128)
     own = f"python -m micro.update --m {node.inputs[0][0]} --n {node.output[0]} --k 128"
-    fused = Cell(
-        "fc1 wgrad + update",
-        "optimizer",
-        2.0,
-        1.0,
-        0.5,
-        1.5,
-        1.0,
-        0.0,
-        {"a": 1.0, "b": 1.0},
-        {"a": None, "b": None},
-        ("fc1 wgrad", "fc1 update"),
-        True,
-    )
+    fused = replace(cell("fc1 wgrad + update", "optimizer", 2.0, 1.0), members=("fc1 wgrad", "fc1 update"))
     assert repeat(fused, PLAN, sides, known).command == own
     assert repeat(replace(fused, members=("fc1 update",)), PLAN, sides, known).command == own
     several = replace(fused, members=("fc1 update", "fc2 update"))
@@ -327,25 +314,24 @@ OF_IMAGES = Plan(IMAGES, 4, "step", 1.0, 1)
 
 
 def again(row: str, column: str) -> str:
-    cell = Cell(row, column, 2.0, 1.0, 0.5, 1.5, 1.0, 0.0, {}, {}, (row,))
     sides = [Side(Entry(find("numpy"), Setting()), [])] * 2
-    return repeat(cell, OF_IMAGES, sides, rows(IMAGES, 4)).command
+    return repeat(cell(row, column, 2.0, 1.0), OF_IMAGES, sides, rows(IMAGES, 4)).command
 
 
-@pytest.mark.parametrize(("cell", "options"), WANTED.items(), ids=lambda x: x[0] if type(x) is tuple else "")
-def test_each_pass_has_its_benchmark(cell: tuple[str, str], options: dict[str, object]) -> None:
+@pytest.mark.parametrize(("of", "options"), WANTED.items(), ids=lambda x: x[0] if type(x) is tuple else "")
+def test_each_pass_has_its_benchmark(of: tuple[str, str], options: dict[str, object]) -> None:
     words = " ".join(f"--{name} {value}" for name, value in options.items())
-    assert again(*cell) == f"python -m micro.elementwise {words}"
+    assert again(*of) == f"python -m micro.elementwise {words}"
     planned = micro.plan("elementwise", **options, variant="numpy")
     assert planned.contests
-    node = next(x for x in IMAGES.nodes if x.name == cell[0].split()[0])
-    if "activation" not in cell[0]:
-        assert image_pass(node, cell[0].split()[1], 4) == options
+    node = next(x for x in IMAGES.nodes if x.name == of[0].split()[0])
+    if "activation" not in of[0]:
+        assert image_pass(node, of[0].split()[1], 4) == options
 
 
 def test_what_micro_has_not_is_repeated_by_the_framework() -> None:
-    for cell in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
-        assert again(*cell).startswith("python -m macro run passes --frameworks numpy")
+    for of in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
+        assert again(*of).startswith("python -m macro run passes --frameworks numpy")
     odd = {node.name: node for node in replace(IMAGES, input=(3, 15, 17)).nodes}
     assert image_pass(odd["norm"], "forward", 4) is None
 

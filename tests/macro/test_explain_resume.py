@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -250,33 +249,14 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
     assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
 
 
-def interrupted(process: Any, until: str, place: Path) -> tuple[str, str]:
-    """Interrupt a command as a terminal does, perf in its group too, once it has said so; return what it printed."""
-    while not (line := process.stderr.readline()).startswith(until):
+@pytest.mark.slow
+def test_ctrl_c_leaves_nobody(explaining: Path, place: Path) -> None:
+    lasting = str(frameworks.write(place, "lasting", frameworks.SLEEPING).path)
+    process = start(explaining, place, program=("-m", "macro"), words=(lasting, "numpy"))
+    while not (line := process.stderr.readline()).startswith("process 1 of 1 each: 1 round"):
         assert line, "it ended"
     assert len(marked(place)) >= 3
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: perf is in the group
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "Traceback" not in err and not left(place)
-    return out, err
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
-    lasting = str(frameworks.write(tmp_path, "lasting", frameworks.SLEEPING).path)
-    process = start(explaining, tmp_path, program=("-m", "macro"), words=(lasting, "numpy"))
-    out, err = interrupted(process, "process 1 of 1 each: 1 round", tmp_path)
-    assert out == "" and err.strip().splitlines()[-1] == "macro explain: interrupted"
-
-
-@pytest.mark.slow
-def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
-    lasting, run = str(frameworks.write(tmp_path, "lasting", frameworks.SLEEPING).path), tmp_path / "run.jsonl"
-    words = (lasting, "numpy", "--runs", "3", "--budget", "1s", "-o", str(run))
-    process = start(explaining, tmp_path, program=("-m", "macro"), words=words)
-    out, err = interrupted(process, "process 2 of 3 each: 1 round", tmp_path)
-    assert f"they are in {run}, --resume goes on" in err
-    assert re.search(r"macro explain: interrupted; told from \d+ rounds of 1 process of each; they", err)
-    assert "a gap of" in out and "1 process of each: intervals and what is named hold within these processes" in out
-    (told,) = attribution.of(store.read(run))
-    assert told.runs == 1
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err
+    assert err.strip().splitlines()[-1] == "macro explain: interrupted"

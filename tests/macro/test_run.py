@@ -278,13 +278,9 @@ def test_rounds_of_an_older_protocol_are_refused(block: dict[str, float]) -> Non
     with pytest.raises(UsageError, match="an older version's: name another file"):
         resume.rounds(run, "x")
     assert resume.rounds(run, "another") == []
-
-
-def test_rounds_that_are_none_are_refused() -> None:
     run = Run(None, notes=(Note("round", {}), Note("round", {"contest": "x", "generation": "first"})))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^-o: the rounds of x in it cannot be read \(.*\): name another file$"):
         resume.rounds(run, "x")
-    assert resume.rounds(run, "another") == []
 
 
 def test_a_block_is_kept_whole() -> None:

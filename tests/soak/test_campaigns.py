@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernels import state
@@ -91,17 +90,6 @@ def test_the_stubs_and_their_network_exist(monkeypatch: pytest.MonkeyPatch) -> N
     document: dict[str, Any] = json.loads(Path(generations.STUBS.words()[1]).read_text("utf-8"))
     assert [x.name for x in from_data(document).nodes] == [x["name"] for x in document["layers"]]
     assert [knobs.get("how") for knobs in injected_numpy.ROWS.values()] == [None, *injected_numpy.HOW]
-
-
-@pytest.mark.parametrize("how", injected_numpy.HOW)
-@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-def test_a_stub_makes_the_product(how: str, transposed: tuple[bool, bool]) -> None:
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(size=(6, 5)).astype("f4"), rng.normal(size=(5, 4)).astype("f4")
-    left, right = (np.ascontiguousarray(x.T).T if other else x for x, other in zip((a, b), transposed, strict=True))
-    out = np.full((6, 4), np.nan, np.float32)
-    injected_numpy.HOW[how](left, right, out)
-    assert np.allclose(out, a @ b, atol=1e-5)
 
 
 # Predictions

@@ -140,12 +140,7 @@ def test_who_is_compared_on_two_devices() -> None:
         for name in ("mxnet", "numpy", "pytorch")
     ]
     told = [(*pair, what) for pair, what in results._pairs(entries, "framework")]
-    assert [x for x in told if x[2] == "device"] == [
-        (1, 7, "device"),
-        (2, 8, "device"),
-        (4, 10, "device"),
-        (5, 11, "device"),
-    ]
+    assert [x for x in told if x[2] == "device"] == [(i, i + 6, "device") for i in (1, 2, 4, 5)]
     assert [x for x in told if x[2] == "threads"] == [(0, 3, "threads")]
     assert [x for x in told if x[2] == "framework"] == [
         (first, i, "framework") for first, i in ((0, 1), (0, 2), (3, 4), (3, 5), (7, 6), (7, 8), (10, 9), (10, 11))

@@ -158,11 +158,8 @@ def test_a_gradient_of_a_gradient_of_a_gradient_is_double_backward() -> None:
         events += [event(NODE + "X", start, start + 10, number, LANE), event("X", start + 1, start + 9, number), inner]
         number += 1
     found = rows(*events)
-    assert [found["aten::mm", x] for x in (202, 302, 402)] == [
-        "net.fc2 backward",
-        "net.fc2 double backward",
-        "net.fc2 double backward",
-    ]
+    phases = ("backward", "double backward", "double backward")
+    assert [found["aten::mm", x] for x in (202, 302, 402)] == [f"net.fc2 {phase}" for phase in phases]
 
 
 @pytest.mark.parametrize(("name", "row"), KINDS["operation in no module, row"])

@@ -140,9 +140,7 @@ def test_a_file_holds_a_network(tmp_path: Path) -> None:
 
 PROGRAM = """
 from macro.networks.base import Network
-from macro.networks.layers import Convolution
-from macro.networks.layers import Dense
-from macro.networks.layers import Flatten
+from macro.networks.layers import Convolution, Dense, Flatten
 
 MINE = Network(
     "vgg",

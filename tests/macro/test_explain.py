@@ -135,14 +135,3 @@ def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     identities(told)
     assert (told["threads"], told["clock"]) == (2, "wall")
     assert told["closure"]["a"]["threads"] <= 1.05
-
-
-@pytest.mark.slow
-def test_what_steers_a_library_from_outside_is_told(
-    explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for ours in ("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "MKL_INTERFACE_LAYER"):  # where these were loaded in this process
-        monkeypatch.delenv(ours, raising=False)
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    told = explain("numpy", "numpy", "--budget", "0.1s")
-    assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

@@ -1,5 +1,4 @@
-"""Do runs of `macro run` say the same again? Generations of framework processes, the whole command each time: stand-in
-frameworks and real ones, whose spread later reports carry."""
+"""Spread between runs of `macro run`, stand-in frameworks and real ones; later reports carry it."""
 
 from __future__ import annotations
 

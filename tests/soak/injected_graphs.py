@@ -1,6 +1,7 @@
-"""JAX's and TensorFlow's adapters with something added to the forward pass of one layer of a network, to be found by
-`macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler may leave it out.
-How many instructions of it there are in the program that is compiled stands in the file `counted`.
+"""Adapters of JAX and TensorFlow with an addition to the forward pass of one layer, which `macro explain` is to find.
+
+The result is added as next to nothing: the work stays equal, and no compiler may leave it out. The file `counted` has
+the number of its instructions in the compiled program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How right are predictions of what a change saves? Some thirty pairs of a step and a change, each predicted and then
-measured, by nine commands whose run files stay: what is stopped or killed goes on.
+"""Predictions of what a change saves against what it saves: some thirty pairs of a step and a change.
 
-A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
-started eight times; batches are small, so that the time goes into processes and not into steps."""
+Run files of the nine commands stay: what is stopped or killed goes on. A third of the changes should change nothing.
+Processes of one step differ, at times by more than a change brings, so each is started eight times; batches are small,
+so that the time goes into processes and not into steps.
+"""
 
 from __future__ import annotations
 

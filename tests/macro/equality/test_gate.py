@@ -1,5 +1,4 @@
-"""Who is asked what it is before anything is timed; answers that are not what the loop asks for cost their framework
-alone."""
+"""Questions to frameworks before anything is timed: a wrong answer costs its framework alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Equal work: each named defect, as a framework of the user's own file, is caught by its name; what is odd
-but right passes; and what does other work is not timed."""
+"""Proofs of equal work: each defect is caught by its name, what is odd but right passes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Where a GPU's time goes: a real trace of an A100 beside a count of its own, microsecond by microsecond; and made
-ones, in which it is known."""
+"""A GPU's time taken apart: a trace of an A100 beside a count of its microseconds, and synthetic traces."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ SCRIPT = Script(Path("/x/train.py"), python=Path("python"), seconds=0.0, patienc
 
 
 class Program:
-    """Follows a plan: says these messages first, then answers; page faults are PLAIN but for `faults`; after `most`
-    blocks it says `last`, or dies of it."""
+    """A script's process: these messages, then answers; after `most` blocks `last`; page faults, PLAIN unless given."""
 
     def __init__(self, *messages: dict[str, Any], most: int = 10**9, last: object = None, faults: Sequence[int] = ()):
         self.messages, self.most, self.last, self.faults = list(messages), most, last, list(faults)

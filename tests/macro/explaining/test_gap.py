@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -122,10 +123,12 @@ def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, floa
 def test_a_product_called_twice_is_twice_the_work() -> None:
     told = [[noisy({(WGRAD, "gemm"): x}, 1)] for x in (0.4, 0.2)]
     told[0][0].products, told[1][0].products = {WGRAD: {"fc1 wgrad": 2.0}}, {WGRAD: {"fc1 wgrad": 1.0}}
+    told[0][0].seen = {(WGRAD, "gemm"): Counter({"slow (x.so)": 2, "fast (x.so)": 9})}
     gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, KNOWN)
     wgrad = cell(gap, "fc1 wgrad", "gemm")
     assert wgrad.amount["a"] == 2 * (wgrad.amount["b"] or 0) > 0
     assert wgrad.work == pytest.approx(wgrad.gap) and wgrad.rate == pytest.approx(0, abs=1e-12)
+    assert wgrad.seen == {"a": "fast (x.so)", "b": None}, "the kernel that most samples were in"
 
 
 def test_what_surrounds_a_convolution_is_no_more_work_than_it_is() -> None:

@@ -1,6 +1,6 @@
 """Refusals of command lines, word by word. `GOLDEN=write` rewrites them.
 
-A title of refusals.txt is a command; what stands behind ` < ` is in the file that it names last.
+A title of refusals.txt is a command of micro, or of macro; what stands behind ` < ` is in the file that it names last.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from macro.__main__ import main as macro
 from micro.command.everything import benchmarks
 from micro.command.line import main
 from tests.conftest import Ran, unsteered
 from tests.golden.sections import compare, sections
 
 PATH = Path(__file__).parent / "refusals.txt"
-COUNT = 257  # of its sections, at least: a file cut short would refuse nothing
+COUNT = 373  # of its sections, at least: a file cut short would refuse nothing
 BENCHMARKS = benchmarks()
 
 
@@ -43,10 +44,11 @@ def test_refusal_is_one_line(
     command, file, content = title.partition(" < ")
     name, *words = shlex.split(command)
     if file:
-        path = tmp_path / words[-1].partition(":")[0]
+        path = tmp_path / [word for word in words if "." in word][-1].partition(":")[0]
         path.write_bytes(content.encode().decode("unicode_escape").encode("latin-1"))
         before = path.read_bytes()
-    ran = in_process(capsys, main, BENCHMARKS[name], name, words)
+    called = (macro, words) if name == "macro" else (main, BENCHMARKS[name], name, words)
+    ran = in_process(capsys, *called)
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran.err
     compare(PATH, title, ran.err)
     assert not file or path.read_bytes() == before

@@ -39,34 +39,6 @@ def identities(told: dict[str, Any]) -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["no-such", "numpy"], "there are "),
-        (["numpy", "no-such"], "there are "),
-        (["numpy,jax", "numpy"], "name one framework for each side"),
-        (["numpy", ""], "name at least one"),
-        (["numpy", "numpy", "--runs", "0"], "--runs 0"),
-        (["numpy", "numpy", "--batch", "0"], "--batch 0"),
-        (["numpy", "numpy", "--threads", "1,2"], "one number for both"),
-        (["numpy", "numpy", "--threads", "x"], "--threads x"),
-        (["numpy", "numpy", "--heap", "default,keep,default"], "--heap"),
-        (["numpy", "numpy", "--heap", "lost"], "--heap lost"),
-        (["numpy", "numpy", "--budget", "soon"], "--budget"),
-        (["numpy", "numpy", "--json", "/no/such/x.json"], "--json /no/such/x.json"),
-        (["numpy", "numpy", "--markdown", "/no/such/x.md"], "--markdown /no/such/x.md"),
-        (["numpy", "numpy", "--figures", "/dev/null/x"], "--figures /dev/null/x"),
-        (["numpy", "numpy", "-o", "/no/such/x.jsonl"], "/no/such/x.jsonl"),
-        (["numpy", "numpy", "--phase", "backward"], "--phase"),
-        (["numpy"], "required"),
-    ],
-)
-def test_bad_input_is_one_line(explain: Callable[..., Ran], words: list[str], why: str) -> None:
-    told = explain(*words)
-    assert told.code == 2 and told.out == ""
-    assert why in told.err and len(told.err.strip().splitlines()) == 1
-
-
 # Real runs
 
 
@@ -92,19 +64,6 @@ def test_a_run_with_samples_keeps_its_identities(explain: Callable[..., Ran], tm
     assert not any("no samples" in x for x in told["conditions"])
     (note,) = [x for x in store.read(run).notes if x.topic == "attribution"]
     assert note.data["cells"] == told["cells"]
-
-
-@pytest.mark.slow
-def test_what_the_libraries_log_is_told(explain: Callable[..., Ran], tmp_path: Path) -> None:
-    plugin, file = (
-        frameworks.write(tmp_path, "talks", frameworks.TALKS.replace("{fault}", "pass")),
-        tmp_path / "x.json",
-    )
-    ran = explain(str(plugin.path), "numpy", "--budget", "0.1s", "--json", str(file))
-    assert ran.code == 0, ran.err
-    assert f"{plugin.path}: products that its libraries logged, M×N×K: NT 32×40×24" in ran.out
-    told = json.loads(file.read_text("utf-8"))["products"]
-    assert [x["trans"] for x in told["a"]] == ["nt"] and told["b"] == []
 
 
 @pytest.mark.slow
@@ -176,29 +135,3 @@ def test_two_threads_close_too(explain: Callable[..., Ran]) -> None:
     identities(told)
     assert (told["threads"], told["clock"]) == (2, "wall")
     assert told["closure"]["a"]["threads"] <= 1.05
-
-
-@pytest.mark.slow
-def test_a_full_disk_costs_the_run_file_alone(
-    explain: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: store.RunFile, record: object) -> None:
-        raise store.Unwritable("-o run.jsonl: No space left on device")
-
-    monkeypatch.setattr(store.RunFile, "append", full)
-    words = ("--budget", "0.1s", "-o", str(tmp_path / "run.jsonl"), "--figures", str(tmp_path))
-    told = explain("numpy", "numpy", *words)
-    assert told.code == 1 and "a gap of" in told.out and "Traceback" not in told.err
-    assert "macro explain: -o run.jsonl: No space left on device" in told.err
-    assert list(tmp_path.glob("waterfall-*.png"))
-
-
-@pytest.mark.slow
-def test_what_steers_a_library_from_outside_is_told(
-    explain: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for ours in ("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "MKL_INTERFACE_LAYER"):  # where these were loaded in this process
-        monkeypatch.delenv(ours, raising=False)
-    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    told = explain("numpy", "numpy", "--budget", "0.1s")
-    assert told.code == 0 and "obeyed by the libraries: OPENBLAS_CORETYPE=Haswell" in told.out

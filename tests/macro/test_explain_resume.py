@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from macro.networks.base import chain
 from macro.watching import perf
 from reports import attribution, store
 from tests.conftest import Ran
@@ -40,18 +37,33 @@ def place(explaining: Path, tmp_path: Path) -> Iterator[Path]:
     assert not left(tmp_path)
 
 
-def start(explaining: Path, place: Path, *more: str, program: tuple[str, ...] = ("-c", COMMAND)) -> Any:
-    """The command, with blocks of a fiftieth of a second."""
-    words = ["explain", str(explaining / "small.json"), "numpy", "numpy", "--heap", "default,keep"]
+def start(
+    explaining: Path, place: Path, *more: str, program: tuple[str, ...] = ("-c", COMMAND), words: Sequence[str] = ()
+) -> Any:
+    """Start the command with blocks of a fiftieth of a second, in a session of its own."""
+    words = words or ("numpy", "numpy", "--heap", "default,keep", "-o", str(place / "run.jsonl"))
     return subprocess.Popen(
-        [sys.executable, *program, *words, "-o", str(place / "run.jsonl"), *more],
+        [sys.executable, *program, "explain", str(explaining / "small.json"), *words, *more],
         cwd=ROOT,
         env=os.environ | {MARK: str(place)},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,
         preexec_fn=interruptible,
     )
+
+
+def wait(process: Any, done: Callable[[], object]) -> None:
+    """Wait until something is done, or the process has ended."""
+    while process.poll() is None and not done():
+        time.sleep(0.01)
+
+
+def kill(process: Any) -> None:
+    process.kill()
+    _, err = process.communicate()
+    assert process.returncode < 0, err
 
 
 def ran(explaining: Path, place: Path, *more: str, **how: Any) -> tuple[int, str, str]:
@@ -72,11 +84,8 @@ def notes(place: Path) -> list[dict[str, Any]]:
 def killed(explaining: Path, place: Path, count: int, *more: str) -> list[dict[str, Any]]:
     """A run that is killed when so many notes are in its file; the notes that are."""
     process = start(explaining, place, "--budget", "600s", "-q", "--resume", *more)
-    while process.poll() is None and len(notes(place)) < count:
-        time.sleep(0.01)
-    process.kill()
-    _, err = process.communicate()
-    assert process.returncode < 0, err
+    wait(process, lambda: len(notes(place)) >= count)
+    kill(process)
     return notes(place)
 
 
@@ -120,10 +129,8 @@ def test_killed_and_killed_and_resumed(
 def test_killed_in_the_second_process_with_a_line_cut(explaining: Path, place: Path) -> None:
     """The whole pair counts, the beginning of the second does not; nor does half a line."""
     begun = start(explaining, place, "--runs", "2", "--budget", "1s", "-q")
-    while begun.poll() is None and not any(one["ended"] for one in notes(place)):
-        time.sleep(0.01)
-    begun.kill()
-    begun.communicate()
+    wait(begun, lambda: any(one["ended"] for one in notes(place)))
+    kill(begun)
     path = place / "run.jsonl"
     assert not any(note.topic == "attribution" for note in store.read(path).notes)
     whole = notes(place)
@@ -159,8 +166,7 @@ def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
 
     path = place / "run.jsonl"
     process = start(explaining, place, "--budget", "600s")
-    while process.poll() is None and not notes(place):
-        time.sleep(0.01)
+    wait(process, lambda: notes(place))
     size = path.stat().st_size + 1000
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
     assert process.stderr is not None
@@ -176,30 +182,12 @@ def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
     assert notes(place)[: len(kept)] == kept
 
 
-@pytest.mark.slow
-def test_two_of_one_file(explaining: Path, place: Path) -> None:
-    first = start(explaining, place, "--budget", "600s", "-q")
-    while first.poll() is None and not notes(place):
-        time.sleep(0.01)
-    for more in ([], ["--resume"]):
-        code, out, err = ran(explaining, place, *BRIEF, *more)
-        assert (code, out) == (2, "") and "another run is writing it" in err
-    first.terminate()
-    first.communicate(timeout=120)
-    assert not store.read(place / "run.jsonl").damaged
-
-
-OTHER = chain("other", "a test", 16, (98, 256, 512, 10), 0.05, 0.9)
-
-
 def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path) -> None:
     """Also where the first was killed before its first round."""
     plain, path = ("-m", "macro"), place / "run.jsonl"
     first = start(explaining, place, "--runs", "2", program=plain)
-    while first.poll() is None and not (path.exists() and b"\n" in path.read_bytes()):
-        time.sleep(0.01)
-    first.kill()
-    first.communicate()
+    wait(first, lambda: path.exists() and b"\n" in path.read_bytes())
+    kill(first)
     before = path.read_bytes()
     code, out, err = ran(explaining, place, "--runs", "3", "--resume", program=plain)
     assert (code, out) == (2, "") and len(err.splitlines()) == 1 and path.read_bytes() == before
@@ -207,42 +195,21 @@ def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path
 
 
 @pytest.mark.slow
-def test_another_explanation_is_not_gone_on_with(
-    explaining: Path, explain: Callable[..., Ran], without_perf: None, tmp_path: Path
-) -> None:
-    """Nothing is run."""
-    path, net = tmp_path / "run.jsonl", str(explaining / "small.json")
-    (tmp_path / "other.json").write_text(json.dumps(OTHER.data()))
+@pytest.mark.usefixtures("without_perf")
+def test_another_explanation_is_not_gone_on_with(explain: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
     words = ("-o", str(path), *BRIEF)
     first = explain("numpy", "numpy", *words)
     assert first.code == 0, first.err
     before = path.read_bytes()
-    others: list[tuple[str, ...]] = [
-        ("numpy", "kernels-only"),
-        ("numpy", "numpy", "--phase", "forward"),
-        ("numpy", "numpy", "--batch", "8"),
-        ("numpy", "numpy", "--heap", "keep"),
-        ("numpy", "numpy", "--set", "OMP_WAIT_POLICY=active"),
-        ("numpy", "numpy", "--runs", "2"),
-        ("numpy", "numpy", "--kernels"),
-    ]
-    for more in others:
-        told = explain(*more, *words, "--resume")
-        assert (told.code, told.out) == (2, ""), more
-        assert len(told.err.splitlines()) == 1 and told.err.rstrip().endswith("name another file")
-        assert "it holds other contests, from `" in told.err
-    (explaining / "small.json").rename(explaining / "kept.json")
-    (tmp_path / "other.json").rename(net)
-    try:
-        assert explain("numpy", "numpy", *words, "--resume").code == 2
-    finally:
-        (explaining / "kept.json").rename(net)
-    assert path.read_bytes() == before
+    for more in ("", "--phase forward", "--batch 8", "--heap keep", "--set A=1", "--runs 2", "--kernels"):
+        other = "numpy" if more else "kernels-only"
+        told = explain("numpy", other, *more.split(), *words, "--resume")
+        assert (told.code, told.out, len(told.err.splitlines())) == (2, "", 1), more
+        assert "it holds other contests, from `" in told.err and told.err.rstrip().endswith("name another file")
     again = explain("numpy", "numpy", "-o", str(path), "--budget", "900s", "--resume")
     assert (again.code, again.out) == (0, first.out)
     assert path.read_bytes() == before
-    no_file = explain("numpy", "numpy", "--resume")
-    assert no_file.code == 2 and "--resume: it needs a run file, -o FILE" in no_file.err
 
 
 # Dies in the midst of a block of traced steps, perf looking, a map of generated code written.
@@ -282,49 +249,14 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
     assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
 
 
-@contextmanager
-def asked(explaining: Path, folder: Path, until: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """An explanation of steps that last, once it has said that."""
-    lasting = frameworks.write(folder, "lasting", frameworks.SLEEPING)
-    words = [sys.executable, "-m", "macro", "explain", str(explaining / "small.json"), str(lasting.path), "numpy"]
-    with subprocess.Popen(
-        [*words, *more],
-        cwd=ROOT,
-        env=os.environ | {MARK: str(folder)},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=interruptible,
-    ) as ran:
-        assert ran.stderr is not None
-        while not (line := ran.stderr.readline()).startswith(until):
-            assert line, "it ended"
-        yield ran
-
-
 @pytest.mark.slow
-def test_ctrl_c_leaves_nobody(explaining: Path, tmp_path: Path) -> None:
-    with asked(explaining, tmp_path, "process 1 of 1 each: 1 round") as ran:
-        assert len(marked(tmp_path)) >= 3
-        os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: perf is in the group
-        out, err = ran.communicate(timeout=120)
-    assert ran.returncode == 130 and out == ""
-    assert err.strip().splitlines()[-1] == "macro explain: interrupted" and "Traceback" not in err
-    assert not left(tmp_path)
-
-
-@pytest.mark.slow
-def test_processes_that_had_ended_are_told(explaining: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run.jsonl"
-    words = ("--runs", "3", "--budget", "1s", "-o", str(run))
-    with asked(explaining, tmp_path, "process 2 of 3 each: 1 round", *words) as ran:
-        os.killpg(ran.pid, signal.SIGINT)
-        out, err = ran.communicate(timeout=120)
-    assert ran.returncode == 130 and "Traceback" not in err
-    assert f"they are in {run}, --resume goes on" in err
-    assert re.search(r"macro explain: interrupted; told from \d+ rounds of 1 process of each; they", err)
-    assert "a gap of" in out and "1 process of each: intervals and what is named hold within these processes" in out
-    (told,) = attribution.of(store.read(run))
-    assert told.runs == 1
-    assert not left(tmp_path)
+def test_ctrl_c_leaves_nobody(explaining: Path, place: Path) -> None:
+    lasting = str(frameworks.write(place, "lasting", frameworks.SLEEPING).path)
+    process = start(explaining, place, program=("-m", "macro"), words=(lasting, "numpy"))
+    while not (line := process.stderr.readline()).startswith("process 1 of 1 each: 1 round"):
+        assert line, "it ended"
+    assert len(marked(place)) >= 3
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: perf is in the group
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err
+    assert err.strip().splitlines()[-1] == "macro explain: interrupted"

@@ -1,4 +1,8 @@
-"""`macro explain SCRIPT`: a short process for each way that a script is written or ends."""
+"""`macro explain SCRIPT`: a short process for each way that a script is written or ends.
+
+scripts.txt holds scripts as users write them, in the ways that have been traps: behind their names words of the command
+and rows that they must have, or how the command ends. One that does not import PyTorch first stands behind HEAD.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,11 @@ from macro.watching import perf
 from macro.watching.recording import Recording, Watched
 from tests import processes
 from tests.conftest import Ran
-from tests.macro.scripts import EPOCHS, FAILS, FOREVER, HEAD, MARKED, TRAPS
+from tests.golden.sections import sections
 
 ROOT = Path(__file__).parents[2]
+SCRIPTS = sections(Path(__file__).with_name("scripts.txt"))
+HEAD, MARKED, FOREVER = SCRIPTS["HEAD"], SCRIPTS["MARKED"], "while True: once()\n"
 
 
 def explain(folder: Path, text: str, *more: str, python: str = sys.executable, seconds: str = "2s") -> Ran:
@@ -63,43 +69,13 @@ def test_a_script_without_torch_marks_its_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "code", "line"),
-    [
-        ("raise ValueError('mine')", 1, "train.py:1: ValueError: mine"),
-        ("import nothing_like_it", 1, "--python PATH names the interpreter that has it"),
-        ("def f(:\n", 1, "SyntaxError"),
-        ("print('done')", 1, "it ended without a step that could be told"),
-        (
-            "import time\nwhile True: time.sleep(0.1)",
-            2,
-            "no step within 1 s: no optimizer has stepped, nor was torch imported",
-        ),
-        (HEAD + "\nfor _ in range(2): once()\n", 1, "it ended"),
-        (HEAD + "\nfor _ in range(30): once()\n", 1, "let it run for longer, more epochs"),
-        (
-            HEAD + "\nwhile True: print(1)\n",
-            2,
-            "no step within 15 s: no optimizer has stepped and no module was called",
-        ),
-        (
-            HEAD + "\nwith torch.profiler.profile():\n    while True: once()\n",
-            2,
-            "no step within 15 s: its own torch.profiler.profile is on: run it without",
-        ),
-        (
-            HEAD + "\nimport time; began = time.time()\nwhile True:\n    while time.time() < began + 1.6: once()\n"
-            "    with torch.profiler.profile(): once()\n",
-            1,
-            "its own torch.profiler.profile starts in the midst of its steps",
-        ),
-    ],
-)
-def test_what_cannot_be_watched_is_one_line(text: str, code: int, line: str, tmp_path: Path) -> None:
-    if in_torch := text.startswith(HEAD):
+@pytest.mark.parametrize("title", [title for title in SCRIPTS if title.startswith("exit")])
+def test_what_cannot_be_watched_is_one_line(title: str, tmp_path: Path) -> None:
+    end, _, line = title.partition(": ")
+    if in_torch := end.endswith(" behind HEAD"):
         pytest.importorskip("torch")
-    ran = explain(tmp_path, text, "--wait", "15s" if in_torch else "1s")
-    assert (ran.code, ran.out) == (code, "") and line in last(ran), ran.err[-2000:]
+    ran = explain(tmp_path, HEAD * in_torch + SCRIPTS[title], "--wait", "15s" if in_torch else "1s")
+    assert (ran.code, ran.out) == (int(end.split()[1]), "") and line in last(ran), ran.err[-2000:]
     assert not in_torch or "Traceback" not in ran.err
 
 
@@ -121,12 +97,12 @@ def test_nothing_of_ours_hides_a_scripts_own_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAPS)
-def test_a_script_is_explained_however_it_is_written(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("title", [title for title in SCRIPTS if "|" in title])
+def test_a_script_is_explained_however_it_is_written(title: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    text, *words, wanted = TRAPS[name]
-    explained = document(explain(tmp_path, text, *(words[0] if words else ())))
-    assert wanted <= rows(explained), sorted(rows(explained))
+    text, (_, words, wanted) = SCRIPTS[title], title.split("|")
+    explained = document(explain(tmp_path, text if text.startswith("import torch\n") else HEAD + text, *words.split()))
+    assert {row.strip() for row in wanted.split(",")} <= rows(explained), sorted(rows(explained))
     total = sum(cell["a"] for cell in explained["cells"]) + explained["residual"]["a"]
     assert total == pytest.approx(explained["step"]["a"], rel=0.02)  # cells below 0.1 µs are left out
 
@@ -136,7 +112,8 @@ def test_perf_rests_after_a_loaders_threads_have_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     if perf.missing():
         pytest.skip("no perf")
-    explained = document(explain(tmp_path, HEAD + EPOCHS, "--threads", "1", "-o", str(tmp_path / "run.jsonl")))
+    text = HEAD + SCRIPTS["EPOCHS"]
+    explained = document(explain(tmp_path, text, "--threads", "1", "-o", str(tmp_path / "run.jsonl")))
     assert explained["program"]["perf"] < 0.2  # of a core: 0.65 where it polls without pause
     assert "perf took" in "".join(explained["sentences"])
 
@@ -155,7 +132,7 @@ def test_its_libraries_and_its_largest_calls_are_witnesses_and_what_it_prints_is
 @pytest.mark.slow
 def test_a_script_that_fails_is_told_from_what_was_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    assert "ZeroDivisionError" in document(explain(tmp_path, FAILS, seconds="60s"))["ended"]
+    assert "ZeroDivisionError" in document(explain(tmp_path, HEAD + SCRIPTS["FAILS"], seconds="60s"))["ended"]
 
 
 @pytest.mark.parametrize(

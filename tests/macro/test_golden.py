@@ -16,17 +16,16 @@ import pytest
 
 from kernels import state
 from macro.__main__ import main
-from macro.networks.base import chain
 from macro.timing import groups
 from macro.timing.peak import Peak
 from macro.watching import perf, rounds
 from tests.builds import share
 from tests.conftest import Ran, unsteered
+from tests.macro.conftest import SMALL
 from tests.simulated import frameworks
 
 GOLDEN = Path(__file__).parent / "golden"
 DEFECTS = Path(__file__).parent / "defects.py"
-SMALL = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
 SHORT = ("--budget", "1ms", "-q")
 RUNS = {
     "run": (0, ("run", "small.json", "--frameworks", "fast.py,slow.py", "--runs", "2", *SHORT)),

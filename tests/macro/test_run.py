@@ -23,7 +23,6 @@ from tests.conftest import Ran
 from tests.macro.conftest import SMALL
 from tests.simulated import frameworks
 
-DEFECT = "tests/macro/defects.py:sum-loss"
 PLAN = Plan(SMALL, SMALL.batch, "step", 30.0, 3)
 
 
@@ -49,51 +48,15 @@ def test_a_framework_named_twice_is_compared_with_itself(command: Callable[..., 
 
 
 @pytest.mark.slow
-def test_the_peak_is_looked_at_in_every_round(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    (result,) = store.read(tmp_path / "run.jsonl").results
-    assert result.canary is not None and result.percent_of_ceiling is not None
-    looks = result.canary["1 GFLOP of multiply-adds"]
-    assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
-    assert 0 < result.percent_of_ceiling < 100
-
-
-@pytest.mark.slow
 def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran], tmp_path: Path) -> None:
     told = command("--frameworks", "numpy", "--runs", "1", "--batch", "4,8", "--phase", "forward,step")
     assert told.code == 0
     read = store.read(tmp_path / "run.jsonl")
-    assert [(r.problem["batch"], r.problem["phase"]) for r in read.results] == [
-        (4, "forward"),
-        (4, "step"),
-        (8, "forward"),
-        (8, "step"),
-    ]
+    steps = [(batch, phase) for batch in (4, 8) for phase in ("forward", "step")]
+    assert [(r.problem["batch"], r.problem["phase"]) for r in read.results] == steps
     assert "batch 4: " in told.out and "batch 8: " in told.out
     head = next(line for line in told.out.splitlines() if "samples/s" in line)
     assert head.split()[:3] == ["framework", "batch", "phase"] and "memory" in head
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("--batch", "4,many"), "--batch 4,many: a whole number, or several: 16,32,64"),
-        (("--batch", "4,0"), "--batch 0: take 1 or more"),
-        (("--phase", "step,back"), "--phase back: there are forward, gradient, step"),
-        (("--set", "OMP_WAIT_POLICY"), "--set OMP_WAIT_POLICY: give NAME=VALUE"),
-        *(
-            (("--set", f"{name}=2"), f"--set {name}=2: --threads says how many threads there are")
-            for name in ("OMP_NUM_THREADS", "NPROC", "MXNET_CPU_WORKER_NTHREADS")
-        ),
-        (("--set", "KERAS_BACKEND=jax"), "--set KERAS_BACKEND=jax: --frameworks says which, as keras-jax"),
-        (("--set", "KERAS_HOME=/x"), "--set KERAS_HOME=/x: it is a folder of the environment's"),
-        (("--set", "JAX_PLATFORMS=cuda"), "--set JAX_PLATFORMS=cuda: --device says where"),
-    ],
-)
-def test_what_makes_no_sense_is_a_line(command: Callable[..., Ran], words: tuple[str, ...], line: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        command("--frameworks", "numpy", *words)
-    assert str(caught.value) == line
 
 
 def test_an_option_that_went_says_what_to_type_instead(command: Callable[..., Ran]) -> None:
@@ -102,46 +65,29 @@ def test_an_option_that_went_says_what_to_type_instead(command: Callable[..., Ra
     assert "--division is no option any more: type python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
 
 
-def test_a_variable_reaches_the_framework_and_the_line_that_repeats_it(
-    command: Callable[..., Ran], tmp_path: Path
-) -> None:
+def test_a_run_keeps_peaks_and_variables_that_its_repeat_line_sets(command: Callable[..., Ran], tmp_path: Path) -> None:
     assert command("--frameworks", "numpy", "--runs", "1", "--set", "OMP_WAIT_POLICY=active").code == 0
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.identity is not None and result.identity["variables"]["OMP_WAIT_POLICY"] == "active"
     assert result.repeat.endswith(" --set OMP_WAIT_POLICY=active")
+    assert result.axes == {}, "null is an older file's"
+    assert result.canary is not None and 0 < (result.percent_of_ceiling or 0) < 100
+    looks = result.canary["1 GFLOP of multiply-adds"]  # in every round
+    assert len(looks) == len(result.samples) >= FEWEST and all(x > 0 for x in looks)
 
 
-def test_another_variable_is_another_file_s(command: Callable[..., Ran], tmp_path: Path) -> None:
-    words = ("--frameworks", "numpy", "--runs", "1", "--set")
-    told = command(*words, "OMP_WAIT_POLICY=active")
-    assert told.code == 0
-    with pytest.raises(UsageError, match=r"or in other settings: name another file$"):
-        command(*words, "OMP_WAIT_POLICY=passive", "--resume")
-
-
-def test_what_does_other_work_has_no_time(command: Callable[..., Ran], tmp_path: Path) -> None:
-    told = command("--frameworks", f"numpy,{DEFECT}", "--runs", "1")
-    assert told.code == 1
-    wrong = store.read(tmp_path / "run.jsonl").results[1]
-    assert (wrong.status, wrong.seconds) == ("wrong", None)
-    assert "mean for sum in the loss" in (wrong.reason or "")
-
-
-def test_a_run_that_is_whole_is_left_as_it_is(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
+def test_a_finished_run_is_left_as_it_is_by_other_commands_too(command: Callable[..., Ran], tmp_path: Path) -> None:
+    numpy = ("--frameworks", "numpy", "--runs", "1")
+    command(*numpy)
     before = (tmp_path / "run.jsonl").read_bytes()
-    assert command("--frameworks", "numpy", "--runs", "1", "--resume").code == 0
-    assert (tmp_path / "run.jsonl").read_bytes() == before
-    with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
-        command("--frameworks", "numpy,numpy", "--resume")
-
-
-@pytest.mark.slow
-def test_other_steps_are_of_another_file(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    before = (tmp_path / "run.jsonl").read_bytes()
-    with pytest.raises(UsageError, match=r"it holds other contests, from `.*`, and this is `.*`: name another file$"):
-        command("--frameworks", "numpy", "--runs", "1", "--batch", "4", "--resume")
+    assert command(*numpy, "--resume").code == 0
+    for words, why in (
+        (("--frameworks", "numpy,numpy"), r"of other frameworks, from .*: name another file$"),
+        ((*numpy, "--batch", "4"), r"it holds other contests, from `.*`, and this is `.*`: name another file$"),
+        ((*numpy, "--set", "OMP_WAIT_POLICY=passive"), r"or in other settings: name another file$"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            command(*words, "--resume")
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
@@ -161,12 +107,6 @@ def test_a_stopped_run_says_what_it_has_kept(
     assert (told.code, told.out) == (code, "")
     kept = f"kept in {tmp_path}/run.jsonl, --resume goes on"
     assert told.err == f"macro run: interrupted after 2 rounds: {kept}\n"
-
-
-def test_steps_say_that_no_axis_of_theirs_is_said_in_another_way(command: Callable[..., Ran], tmp_path: Path) -> None:
-    command("--frameworks", "numpy", "--runs", "1")
-    (result,) = store.read(tmp_path / "run.jsonl").results
-    assert result.axes == {}, "null is an older file's"
 
 
 @pytest.mark.slow
@@ -243,56 +183,29 @@ def test_what_is_left_of_a_killed_run(
     assert resume.spent(taken(*rounds)) == spent
     assert (found.first, found.generations) == (first, generations)
     assert found.seconds == max(0.0, PLAN.seconds - spent)
+    places = [found.place(first + i) for i in range(generations)]  # a killed one is measured again: they are no more
+    assert places == [f"generation {i} of 3" for i in range(4 - generations, 4)]
 
 
 @pytest.mark.parametrize(
-    ("rounds", "places"),
+    ("seconds", "number", "spent", "rounds", "whole"),
     [
-        ([], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
-        ([(10, True), (7, False)], ["generation 2 of 3", "generation 3 of 3"]),
-        ([(4, False)], ["generation 1 of 3", "generation 2 of 3", "generation 3 of 3"]),
-        ([(7, False), (10, True), (10, True)], ["generation 3 of 3"]),
+        (30.0, 9, 8.0, "10 rounds, 8 of 10 s", ""),
+        (30.0, 6, 12.0, "7 rounds, 12 of 10 s", ""),
+        (30.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
+        (0.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
+        (30.0, 0, 3.0, "1 round, 3 of 10 s", "18 s, longer than its share of the budget: about 59 s more"),
+        (0.0, 0, 20.0, "1 of 6 rounds, 20 s", "120 s, and nothing of the budget is left: about 348 s more"),
     ],
 )
-def test_generations_are_counted_among_those_asked_for(rounds: list[tuple[int, bool]], places: list[str]) -> None:
-    """A killed one is measured again: it makes them no more."""
-    left = resume.left(PLAN, taken(*rounds))
-    assert [left.place(left.first + i) for i in range(left.generations)] == places
-
-
-@pytest.mark.parametrize(
-    ("seconds", "number", "spent", "lines"),
-    [
-        (30.0, 9, 8.0, ["generation 1 of 3: 10 rounds, 8 of 10 s"]),
-        (30.0, 6, 12.0, ["generation 1 of 3: 7 rounds, 12 of 10 s"]),
-        (30.0, 5, 123.0, ["generation 1 of 3: 6 of 6 rounds, 123 s"]),
-        (0.0, 5, 123.0, ["generation 1 of 3: 6 of 6 rounds, 123 s"]),
-        (
-            30.0,
-            0,
-            3.0,
-            [
-                "generation 1 of 3: 1 round, 3 of 10 s",
-                "its 6 rounds take about 18 s, longer than its share of the budget: about 59 s more; "
-                "--runs 1 or a smaller --batch takes less",
-            ],
-        ),
-        (
-            0.0,
-            0,
-            20.0,
-            [
-                "generation 1 of 3: 1 of 6 rounds, 20 s",
-                "its 6 rounds take about 120 s, and nothing of the budget is left: about 348 s more; "
-                "--runs 1 or a smaller --batch takes less",
-            ],
-        ),
-    ],
-)
-def test_progress_names_what_ends_a_generation(seconds: float, number: int, spent: float, lines: list[str]) -> None:
+def test_progress_names_what_ends_a_generation(
+    seconds: float, number: int, spent: float, rounds: str, whole: str
+) -> None:
     """Its share of the budget, or where that is too small its fewest rounds."""
     plan = replace(PLAN, seconds=seconds, generations=3)
-    assert list(turns._progress(plan, Taken(0, number, spent, False), 4.0)) == lines
+    first, *more = turns._progress(plan, Taken(0, number, spent, False), 4.0)
+    assert first == f"generation 1 of 3: {rounds}"
+    assert more == [f"its 6 rounds take about {whole}; --runs 1 or a smaller --batch takes less"] * bool(whole)
 
 
 def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
@@ -329,13 +242,9 @@ def test_rounds_of_an_older_protocol_are_refused(block: dict[str, float]) -> Non
     with pytest.raises(UsageError, match="an older version's: name another file"):
         resume.rounds(run, "x")
     assert resume.rounds(run, "another") == []
-
-
-def test_rounds_that_are_none_are_refused() -> None:
     run = Run(None, notes=(Note("round", {}), Note("round", {"contest": "x", "generation": "first"})))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^-o: the rounds of x in it cannot be read \(.*\): name another file$"):
         resume.rounds(run, "x")
-    assert resume.rounds(run, "another") == []
 
 
 def test_a_block_is_kept_whole() -> None:

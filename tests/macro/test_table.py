@@ -22,13 +22,14 @@ from macro.running import session
 from macro.tables import Line, Seen, Table, _text
 from macro.timing.entry import FEWEST, Entry
 from reports import formats, store
-from reports.record import Run
 from tests.conftest import Ran
 from tests.macro.timing.test_results import step
 from tests.processes import MARK, left
 from tests.reports.test_figures_steps import steps_of
+from tests.simulated import frameworks
 
 ROOT = Path(__file__).parents[2]
+LACKS = "def available():\n    return 'it lacks a library'\n"
 
 
 def tiny(network: str) -> Table:
@@ -74,8 +75,7 @@ def test_its_own_batch_has_passes_the_others_steps_alone(measured: Callable[...,
 def test_what_a_framework_is_is_found_out_once_for_all_its_passes(
     measured: Callable[..., Ran], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = tmp_path / "missing.py"
-    missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
+    missing = frameworks.write(tmp_path, "missing", LACKS).path
     monkeypatch.setattr(tables, "find", lambda name: replace(tiny(str(small)), passes=("numpy", str(missing))))
     ask, asked = gate._ask, list[str]()
 
@@ -94,8 +94,7 @@ def test_what_a_framework_is_is_found_out_once_for_all_its_passes(
 
 @pytest.mark.slow
 def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tmp_path: Path) -> None:
-    missing = tmp_path / "missing.py"
-    missing.write_text('ROWS = {"missing": {}}\nRECIPE = {}\n\n\ndef available():\n    return "it lacks a library"\n')
+    missing = frameworks.write(tmp_path, "missing", LACKS).path
     told = measured("--frameworks", f"numpy,{missing}").out
     assert told.startswith(
         "a text, table 1, measured again. Then: a processor; a card; without numbers. Not here: its prints."
@@ -114,6 +113,9 @@ def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tm
     ):
         assert line in told
     assert "Ratios of time" not in told
+    with (tmp_path / "table.md").open("w") as stream:
+        formats.write("markdown", store.read(tmp_path / "run.jsonl"), stream)
+    assert "Then, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
 
 
 @pytest.mark.slow
@@ -171,41 +173,8 @@ def test_it_goes_on_where_it_was_stopped(
     assert [r.problem["phase"] for r in read.results] == ["step", "forward", "gradient"]
     assert measured("--frameworks", "numpy", "--resume").code == 0
     assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
-
-
-@pytest.mark.slow
-def test_what_was_measured_in_other_frameworks_is_not_gone_on_with(measured: Callable[..., Ran]) -> None:
-    measured("--frameworks", "numpy")
     with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
         measured("--frameworks", "numpy,numpy", "--resume")
-
-
-@pytest.mark.slow
-def test_a_document_has_it_too(measured: Callable[..., Ran], tmp_path: Path) -> None:
-    measured("--frameworks", "numpy")
-    run: Run = store.read(tmp_path / "run.jsonl")
-    with (tmp_path / "table.md").open("w") as stream:
-        formats.write("markdown", run, stream)
-    assert "Then, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (
-            ("shi7", "--networks", "lenet"),
-            "--networks lenet: there are fcn-s, alexnet-s, resnet-50, fcn-r, alexnet-r, ",
-        ),
-        (("shi7", "--runs", "0"), "--runs 0: take 1 or more"),
-        (("shi7", "--resume"), "--resume: it needs a run file, -o FILE"),
-        (("shi8",), "table shi8: did you mean shi7?"),
-        (("base",), "table base: there are shi7"),
-    ],
-)
-def test_what_makes_no_sense_is_a_line(words: tuple[str, ...], line: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        command.request(words)
-    assert str(caught.value).startswith(line)
 
 
 def test_of_the_first_text_all_rows_have_steps_and_three_have_passes() -> None:

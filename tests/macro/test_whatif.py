@@ -39,24 +39,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["numpy", "faster"], "faster: there is no such change"),
-        (["numpy", "mkl-dispatch"], "mkl-dispatch: it does not apply: the products of numpy are not MKL's"),
-        (["numpy", "heap-keep", "--heap", "keep"], "heap-keep: it does not apply: it keeps freed memory already"),
-        (["numpy,jax", "heap-keep"], "one framework"),
-        (["numpy", "isa=avx2", "isa=avx2"], "isa=avx2: it is named twice"),
-        (["numpy", "isa=avx2", "--apart"], "--apart: name two changes or more"),
-        (["numpy", "threads"], "threads: give threads=2"),
-        (["numpy", "heap-keep", "--resume"], "--resume: it needs a run file"),
-    ],
-)
-def test_bad_words_are_one_line(run: Callable[..., Ran], words: list[str], reason: str) -> None:
-    ran = run("whatif", *words)
-    assert ran.code == 2 and reason in ran.err and len(ran.err.splitlines()) == 1
-
-
 def test_changes_may_stand_behind_options() -> None:
     from macro import whatif
 
@@ -230,29 +212,3 @@ def test_a_changed_program_that_ends_by_itself_costs_its_own_figure_alone(
     )
     (turns,) = (x["data"]["steps"] for x in lines(path) if x.get("topic") == "turns")
     assert len(turns["as it is"]) == len(turns["unchanged"]) > len(turns["heap-keep"])
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["train.py", "heap-keep", "--runs", "2"], "--runs 2: a program's processes take turns once"),
-        (["gone.py", "heap-keep"], "gone.py: there is no such script"),
-        (["monday.kg", "heap-keep"], "monday.kg: nothing of a recording can be changed"),
-        (["train.py", "pytorch"], "a network of your own is train.py:NAME"),
-        (["train.py", "batch=4"], "batch=4: it does not apply: a program has its own"),
-        (["train.py", "compile"], "compile: it does not apply: it is an edit of the program: model = torch.compile"),
-        (["train.py", "heap-keep", "-o", "x.jsonl", "--resume"], "--resume: a program's processes are gone"),
-    ],
-)
-def test_bad_words_of_a_program_are_one_line(
-    words: list[str],
-    reason: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    in_process: Callable[..., Ran],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(FAULTS)
-    ran = in_process(capsys, main, ["whatif", *words])
-    assert ran.code == 2 and reason in ran.err and len(ran.err.splitlines()) == 1

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from typing import TypeAlias
 
 from kernels.errors import UsageError
@@ -15,14 +14,12 @@ from micro.command.figure import Figure, document, exit_code, write
 from micro.command.line import guarded
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs, Parser
-from tests.soak import conv, elementwise, generations, injections, kept, predictions, rate, scripts
+from tests.soak import generations, injections, kept, predictions, scripts
 
 Campaign: TypeAlias = Callable[[], Iterator[Figure]]
-# A name before a colon stands for all that begin with it. All but the first two go on where they were stopped.
+# A name before a colon stands for all that begin with it. All go on where they were stopped.
 CAMPAIGNS: dict[str, Campaign] = {
-    "rate": rate.figures,
-    "elementwise": elementwise.figures,
-    **{f"generations:{name}": partial(generations.figures, name) for name in generations.CAMPAIGNS},
+    "generations": generations.figures,
     "explain": injections.in_numpy,
     "graphs": injections.in_graphs,
     "predictions": predictions.figures,
@@ -30,7 +27,6 @@ CAMPAIGNS: dict[str, Campaign] = {
     "own:equal": scripts.equal,
     "own:knock": scripts.knocked_out,
     "own:plain": scripts.plain,
-    **{f"conv:{kind}": partial(conv.figures, kind) for kind in conv.KINDS},
 }
 
 

@@ -1,5 +1,4 @@
-"""Do runs of `macro run` say the same again? Generations of framework processes, the whole command each time: stand-in
-frameworks and real ones, whose spread later reports carry, and a framework against itself."""
+"""Spread between runs of `macro run`, stand-in frameworks and real ones; later reports carry it."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from kernels import state
@@ -27,7 +25,6 @@ STUB = "tests/soak/injected_numpy.py"  # as the commands name it, which run in k
 BATCH, SIZES = 768, (256, 512, 512, 10)  # of a network whose step takes about 20 ms
 STARTS = 12  # seconds of a command beside its budget, about
 SEED = 7
-HELD, WIDE = 18 / 20, 0.03  # promised of a framework against itself: share of intervals that hold 1, half-width
 
 
 @dataclass(frozen=True)
@@ -56,26 +53,18 @@ class Command:
 
 STUBS = Command("stubs", "", tuple(f"{STUB}:{row}" for row in injected_numpy.ROWS), (), 12, 20)
 RIVALS = ("numpy", "kernels-only")
-CAMPAIGNS = {
-    "spread": (
-        STUBS,
-        Command("fcn-r", "fcn-r", RIVALS, ("--batch", "128"), 15, 5),
-        Command("fcn-r forward", "fcn-r", RIVALS, ("--batch", "256", "--phase", "forward"), 15, 5),
-    ),
-    "itself": (Command("pytorch against itself", "fcn-r", ("pytorch", "pytorch"), (), 60, 20),),
-}
+COMMANDS = (
+    STUBS,
+    Command("fcn-r", "fcn-r", RIVALS, ("--batch", "128"), 15, 5),
+    Command("fcn-r forward", "fcn-r", RIVALS, ("--batch", "256", "--phase", "forward"), 15, 5),
+)
 
 
-def figures(name: str) -> Iterator[Figure]:
-    """Yield how long a campaign takes, and what its runs say together. Raises Failed."""
-    commands = CAMPAIGNS[name]
-    files = {_file(command, number): command.words() for command in commands for number in range(command.runs)}
-    yield kept.forecast(f"runs of {name}", files, STARTS + max(command.budget for command in commands))
-    done = _measured(commands)
-    if name == "itself":
-        yield against_itself(commands[0].name, [comparisons[0] for comparisons in done[commands[0]]])
-    else:
-        yield from spreads(done)
+def figures() -> Iterator[Figure]:
+    """Yield how long all runs take, and what they say together. Raises Failed."""
+    files = {_file(command, number): command.words() for command in COMMANDS for number in range(command.runs)}
+    yield kept.forecast("runs", files, STARTS + max(command.budget for command in COMMANDS))
+    yield from spreads(_measured(COMMANDS))
 
 
 def _measured(commands: Sequence[Command]) -> dict[Command, list[tuple[Comparison, ...]]]:
@@ -120,16 +109,6 @@ def _remembered(between: dict[str, Spread]) -> Figure:
         return Figure(name, "no: run python -m micro.selftest, then this again, which measures nothing anew", "", True)
     document["between"] = better({path: asdict(sd) for path, sd in between.items()}, document.get("between") or {})
     return Figure(name, str(state.write(file, json.dumps(document))), "", True)
-
-
-def against_itself(name: str, comparisons: Sequence[Comparison]) -> Figure:
-    """Return how many of the intervals hold 1, and how wide they are."""
-    ends = [(x.ratio, x.low, x.high) for x in comparisons if x.ratio and x.low is not None and x.high is not None]
-    hits = sum(low <= 1 <= high for _, low, high in ends)
-    widths = [(high - low) / 2 / ratio for ratio, low, high in ends]
-    width = median(widths + [float("inf")] * (len(comparisons) - len(ends)))
-    text = f"{hits} of {len(comparisons)} intervals hold 1, median half-width {width:.2%}"
-    return Figure(name, text, f"{HELD:.0%} and {WIDE:.0%}", hits >= HELD * len(comparisons) and width <= WIDE)
 
 
 def _stub_network() -> Path:

@@ -1,6 +1,7 @@
-"""JAX's and TensorFlow's adapters with something added to the forward pass of one layer of a network, to be found by
-`macro explain`. What it computes is added as next to nothing: the work stays equal, and no compiler may leave it out.
-How many instructions of it there are in the program that is compiled stands in the file `counted`.
+"""Adapters of JAX and TensorFlow with an addition to the forward pass of one layer, which `macro explain` is to find.
+
+The result is added as next to nothing: the work stays equal, and no compiler may leave it out. The file `counted` has
+the number of its instructions in the compiled program.
 """
 
 from __future__ import annotations
@@ -98,9 +99,6 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
         flat = barrier(still(x).reshape(x.shape[0], -1) * (1 + STEP * (1 + i)))
         return np.max(barrier(flat.T @ flat))
 
-    def slept(y: Any, i: int) -> Any:
-        return jax.pure_callback(_sleep, jax.ShapeDtypeStruct((), np.float32), y.ravel()[0])
-
     def applied(p: Any, state: Any, *given: Any) -> Any:
         y, kept = call(p, state, *given)
         with jax.named_scope(SCOPE):
@@ -121,7 +119,7 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
                 total = np.sum(barrier(seen * (1 + STEP * (1 + i)) + last), axis=0, keepdims=True)
                 y, last = y + LITTLE * total, LITTLE * total.ravel()[0]
             else:
-                y = y + LITTLE * (multiplied(given[0], i) if knobs["what"] == "product" else slept(seen, i))
+                y = y + LITTLE * multiplied(given[0], i)
         return y + LITTLE * last if knobs["what"] == "element-wise" else y
 
     return applied

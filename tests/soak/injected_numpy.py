@@ -1,5 +1,8 @@
-"""NumPy's adapter with one thing changed: something added that `macro explain` is to find (knobs `what`, `layer` and
-`amount`, a share of a step), or all products made in another way, equal work that `macro run` compares (knob `how`)."""
+"""NumPy's adapter with one thing changed.
+
+Knobs `what`, `layer` and `amount`, a share of a step: an addition that `macro explain` is to find. Knob `how`: all
+products are computed in another way, equal work that `macro run` compares.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Does `explain` name what was added to one layer of a framework? Injections into NumPy, drawn at random, into JAX and
-into TensorFlow's graphs, each against the framework as it comes; and NumPy against itself.
+"""Injections into one layer of NumPy, JAX or TensorFlow, which `explain` is to name; and NumPy against itself.
 
 Right is what is named first: its row or layer, its kind of work, and its size, which is the seconds that were added, or
 the gap of plain steps where that is no fixed time.
@@ -179,8 +178,10 @@ def named_in_numpy(injection: Injection, explained: Explanation) -> bool:
 
 
 def named_in_graph(injection: Injection, explained: Explanation, compiled: int) -> bool:
-    """Return whether the injection was compiled, what is named first is of its kind and in its layer, and all that this
-    layer takes more is the gap: an addition has memory and small operations of its own."""
+    """Return whether a compiled injection's kind and layer are named first, and what the layer takes more is the gap.
+
+    An addition has memory and small operations of its own.
+    """
     first = next(iter(explained.named), None)
     if not compiled or first is None or not _of(injection.layer, first):
         return False

@@ -1,15 +1,16 @@
-"""How right are predictions of what a change saves? Some thirty pairs of a step and a change, each predicted and then
-measured, by nine commands whose run files stay: what is stopped or killed goes on.
+"""Predictions of what a change saves against what it saves: some thirty pairs of a step and a change.
 
-A third of them should change nothing. Processes of one step differ, at times by more than a change brings, so each is
-started eight times; batches are small, so that the time goes into processes and not into steps."""
+Run files of the nine commands stay: what is stopped or killed goes on. A third of the changes should change nothing.
+Processes of one step differ, at times by more than a change brings, so each is started eight times; batches are small,
+so that the time goes into processes and not into steps.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ from reports.record import Expected, Prediction, Run
 from tests.soak import kept
 
 LARGE = 0.05  # of a step: a change that is worth a word
-SIZES = ("batch", "threads", "isa")
 MINUTES = 11  # about what a command takes
 EACH = ("--apart", "--runs", "8", "--budget", "7m", "-q")
 # Where small pages lie makes processes of one step differ: of products, whose heap is not what changes, in huge ones.
@@ -82,45 +82,11 @@ def together(pairs: Sequence[Prediction]) -> Iterator[Figure]:
     """Yield what is promised of all pairs."""
     counts = calibrated(pairs)
     if counts is None:
-        yield Figure("pairs of step and change", "none was measured", "some", False)
+        yield Figure("pairs", "none was measured", "some", False)
         return
-    yield from _of_all(counts)
-    yield from _of_large(counts)
-    yield from _of_kinds(pairs)
-
-
-def _of_all(counts: Calibration) -> Iterator[Figure]:
-    inside, resolution = counts.inside / max(1, counts.predicted), counts.resolution
-    yield Figure("pairs", f"{counts.measured}, {counts.predicted} predicted", "at least 30", counts.measured >= 30)
-    yield Figure("resolution", f"{100 * resolution:.1f} % of a step, median", "at most 2 %", resolution <= 0.02)
-    yield Figure("90 % intervals", f"hold in {counts.inside} of {counts.predicted}", "at least 80 %", inside >= 0.8)
-    yield Figure("changes of nothing", f"{counts.null}", "at least 10", counts.null >= 10)
-    yield Figure("… that were predicted to be one", f"{counts.alarms}", "at most 1", counts.alarms <= 1)
-
-
-def _of_kinds(pairs: Sequence[Prediction]) -> Iterator[Figure]:
-    """Yield that no change stands for many."""
-    kinds = Counter(x.change.partition("=")[0] for x in pairs if x.measured)
-    (kind, most), *_ = kinds.most_common(1)
-    yield Figure("pairs of one change", f"{most} of {kind}", "at most 5", most <= 5)
-    size = sum(is_large(x) for x in pairs if x.change.partition("=")[0] in SIZES)
-    words = f"{LARGE:.0%} or more, of {', '.join(SIZES)}"
-    yield Figure(f"pairs of {words}", f"{size}", "at most 3", size <= 3)
-
-
-def _of_large(counts: Calibration) -> Iterator[Figure]:
-    large, predicted, of_change = counts.large, counts.foretold, f"of {LARGE:.0%} or more"
-    yield Figure(
-        f"pairs {of_change}", f"{large}, {counts.kinds} kinds", "12, 8 kinds", large >= 12 and counts.kinds >= 8
-    )
-    yield Figure("… not predictable", f"{large - predicted}", "at most a fourth", 4 * (large - predicted) <= large)
-    if not predicted:
-        return
-    yield Figure("… sign", f"right in {counts.right} of {predicted}", "in all but one", counts.right >= predicted - 1)
-    yield Figure("… off by", f"{counts.error:.0%} of the change, median", "at most 15 %", counts.error <= 0.15)
-    confirmed = counts.verdicts["confirmed"]
-    yield Figure("… confirmed", f"{confirmed} of {predicted}", "at least 60 %", confirmed >= 0.6 * predicted)
-    yield Figure("… half-width", f"{counts.half:.0%} of the change, median", "at most 30 %", counts.half <= 0.3)
+    for name, figure, least, most in PROMISES:
+        value = figure(counts)
+        yield Figure(name, f"{value:.3g}", f"{least:g} to {most:g}", least <= value <= most)
 
 
 @dataclass(frozen=True)
@@ -141,6 +107,22 @@ class Calibration:
     half: float  # median half-width of the intervals, in shares of the change
     null: int  # changed nothing
     alarms: int  # of those: predicted to change something
+
+
+PROMISES: tuple[tuple[str, Callable[[Calibration], float], float, float], ...] = (  # name, figure, least, most
+    ("pairs", lambda of: of.measured, 30, math.inf),
+    ("resolution, of a step", lambda of: of.resolution, 0, 0.02),
+    ("90 % intervals that hold", lambda of: of.inside / max(1, of.predicted), 0.8, 1),
+    ("changes of nothing", lambda of: of.null, 10, math.inf),
+    ("… that were predicted to be one", lambda of: of.alarms, 0, 1),
+    (f"pairs of {LARGE:.0%} or more", lambda of: of.large, 12, math.inf),
+    ("… kinds of change", lambda of: of.kinds, 8, math.inf),
+    ("… not predictable", lambda of: 1 - of.foretold / max(1, of.large), 0, 0.25),
+    ("… wrong signs", lambda of: of.foretold - of.right, 0, 1),
+    ("… median error, of the change", lambda of: of.error, 0, 0.15),
+    ("… confirmed", lambda of: of.verdicts["confirmed"] / max(1, of.foretold), 0.6, 1),
+    ("… median half-width, of the change", lambda of: of.half, 0, 0.3),
+)
 
 
 def calibrated(made: Sequence[Prediction]) -> Calibration | None:

@@ -1,5 +1,4 @@
-"""Is `explain` right about scripts as users write them? Those of docs/examples: with something added to one module and
-as they come, against each other; against themselves; without a row, whose time should go; and while nobody watches.
+"""Explanations of docs/examples: with an addition, against themselves, without a row, and while nobody watches.
 
 Each run file stays: what is stopped goes on with the run that was in flight.
 """

@@ -18,75 +18,50 @@ from tests.soak import kept
 from tests.soak.conftest import Macro, write
 
 
-@pytest.fixture
-def soak(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]
-) -> Callable[..., Ran]:
-    """The command, with campaigns whose figures are known."""
+def campaign(*figures: Figure | int) -> Callable[[], Iterator[Figure]]:
+    """Return a campaign of these figures; a number: a command of it ends with this exit code."""
 
-    def campaign(*figures: Figure | int) -> Callable[[], Iterator[Figure]]:
-        def run() -> Iterator[Figure]:
-            for figure in figures:
-                if isinstance(figure, int):
-                    raise kept.Failed(subprocess.CompletedProcess([], figure, stderr="macro: it is not here\n"))
-                yield figure
+    def run() -> Iterator[Figure]:
+        for figure in figures:
+            if isinstance(figure, int):
+                raise kept.Failed(subprocess.CompletedProcess([], figure, stderr="macro: it is not here\n"))
+            yield figure
 
-        return run
-
-    fine, busy = Figure("a", "1", "1", True), Figure("b", "2", "1", False, "too busy")
-    campaigns = {
-        "fine": campaign(fine),
-        "busy:one": campaign(fine, busy),
-        "busy:two": campaign(busy),
-        "broken": campaign(Figure("c", "3", "1", False)),
-        "missing": campaign(fine, kept.MISSING),
-        "failing": campaign(1),
-    }
-    monkeypatch.setattr(command, "CAMPAIGNS", campaigns)
-    return lambda *words: in_process(capsys, command.main, words)
+    return run
 
 
+FINE, BUSY = Figure("a", "1", "1", True), Figure("b", "2", "1", False, "too busy")
+CAMPAIGNS = {"fine": campaign(FINE), "busy:one": campaign(FINE, BUSY), "busy:two": campaign(BUSY)}
+CAMPAIGNS |= {"broken": campaign(1), "missing": campaign(FINE, kept.MISSING)}
 A, B = "a: 1; promised 1: held", "b: 2; promised 1: not judged: too busy"
+MISSING = "missing: skipped; promised to be measured: not judged: macro: it is not here"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "out"),
     [
-        (["fine"], 0, [A]),
         (["busy"], 0, [A, B, B]),
-        (["busy:two", "fine"], 0, [B, A]),
-        (["broken", "fine"], 1, ["c: 3; promised 1: NOT HELD", A]),
-        (
-            ["missing", "fine"],
-            0,
-            [A, "missing: skipped; promised to be measured: not judged: macro: it is not here", A],
-        ),
-        (["failing", "fine"], 1, ["failing: macro: it is not here; promised to be measured: NOT HELD", A]),
+        (["busy:two", "missing", "fine"], 0, [B, A, MISSING, A]),
+        (["broken", "fine"], 1, ["broken: macro: it is not here; promised to be measured: NOT HELD", A]),
+        (["slow"], 2, []),
+        (["fine", "--json", "nowhere/figures.json"], 2, []),
     ],
 )
-def test_campaigns_run_in_their_order(soak: Callable[..., Ran], words: Sequence[str], code: int, out: Any) -> None:
-    ran = soak(*words)
+def test_campaigns_run_in_their_order(
+    words: Sequence[str],
+    code: int,
+    out: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    in_process: Callable[..., Ran],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(command, "CAMPAIGNS", CAMPAIGNS)
+    ran = in_process(capsys, command.main, words)
     assert (ran.code, ran.out.splitlines()) == (code, out)
-
-
-def test_without_names_all_campaigns_run(soak: Callable[..., Ran], tmp_path: Path) -> None:
-    ran = soak("--json", str(tmp_path / "figures.json"))
+    in_process(capsys, command.main, ["--json", str(tmp_path / "figures.json")])
     figures = json.loads((tmp_path / "figures.json").read_text())["figures"]
-    assert (ran.code, [figure["name"] for figure in figures]) == (1, [*"aabbca", "missing", "failing"])
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["slow"], "slow: there are fine, busy:one"),
-        (["busy:three"], "busy:three: there are"),
-        (["fine", "--json", "nowhere/figures.json"], "--json nowhere/figures.json: No such file"),
-        (["-o", "x"], "unrecognized arguments: -o"),
-    ],
-)
-def test_usage_errors_measure_nothing(soak: Callable[..., Ran], words: Sequence[str], says: str) -> None:
-    ran = soak(*words)
-    assert (ran.code, ran.out) == (2, "") and says in ran.err
+    assert [figure["name"] for figure in figures] == [*"aabb", "broken", "a", "missing"]
 
 
 EXPLAIN = ["explain", "fcn-r", "numpy", "pytorch", "-q"]
@@ -101,6 +76,7 @@ def path(own_state: Path) -> Path:
 def test_finished_runs_stay_and_the_forecast_counts_what_is_left(macro: Macro, path: Path) -> None:
     other = path.with_name("pair-02.jsonl")
     stems = macro(lambda stem, again: [CONTEST])
+    write(path, [*EXPLAIN[:-1], "--batch", "8", "-q"], [CONTEST])  # another command's
     assert [len(kept.run(EXPLAIN, path).contests) for _ in range(2)] == [1, 1]
     assert stems == ["pair-01"] and not path.with_suffix(".part").exists()
     for paths, text in (
@@ -108,16 +84,6 @@ def test_finished_runs_stay_and_the_forecast_counts_what_is_left(macro: Macro, p
         ((path,), "0 of 1"),
     ):
         assert kept.forecast("pairs", dict.fromkeys(paths, EXPLAIN), 120.0).value.startswith(text)
-
-
-@pytest.mark.parametrize("change", ["cut", "other words"])
-def test_unusable_files_are_measured_anew(change: str, macro: Macro, path: Path) -> None:
-    write(path, EXPLAIN if change == "cut" else [*EXPLAIN[:-1], "--batch", "8", "-q"], [CONTEST])
-    if change == "cut":
-        path.write_bytes(path.read_bytes().splitlines()[0][:-20])
-    stems = macro(lambda stem, again: [CONTEST])
-    kept.run(EXPLAIN, path)
-    assert stems == ["pair-01"]
 
 
 @pytest.mark.parametrize(("resumed", "refused"), [(True, False), (False, False), (True, True)])

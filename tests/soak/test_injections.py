@@ -124,10 +124,3 @@ def test_an_injection_keeps_numpy_s_results(what: str | None, tmp_path: Path, be
 def test_kind_module_and_size_are_right_in_scripts(cells: tuple[tuple[str, str, float], ...], fault: str) -> None:
     right, text = scripts.judged(COPY, explained(*(cell(row, column, 0.2 + x, 0.2) for row, column, x in cells)))
     assert right is (fault == "right") and fault in text
-
-
-def test_equal_scripts_that_name_a_cell_are_counted(macro: Macro) -> None:
-    named, nothing = (explained(cell("net.fc1 forward", "copy", 0.2 + gap, 0.2)) for gap in (0.1, 1e-3))
-    macro(lambda stem, again: [attribution.note(named if stem in ("equal-02", "equal-05") else nothing)])
-    *_, last = scripts.equal()
-    assert (last.value, last.held) == ("2 of 20", False)

@@ -18,8 +18,7 @@ from kernels.ops.conv.shape import PASSES
 from kernels.problem import Inputs
 from kernels.setting import Setting
 from kernels.variant import Variant
-from tests.kernels.rows import CPU, checked
-from tests.soak.conv import kernels
+from tests.kernels.rows import CPU, checked, kernels
 
 U = 2.0**-24
 RIGHT = find("conv", "direct")
@@ -245,7 +244,7 @@ def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Co
 
 KEEPING = [
     pytest.param(row, problem, id=f"{row.name}-{problem.direction}")
-    for row in kernels()
+    for row in kernels(Conv.op)
     for problem in (replace(SMALL["plain"], direction=direction) for direction in PASSES[:2])
     if row.constant and not row.missing() and not row.accepts(problem)
 ]

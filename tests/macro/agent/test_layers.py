@@ -13,9 +13,7 @@ from kernels.errors import Unavailable
 from macro.frameworks import find, home, interpreter, names, remedy
 from macro.networks.base import Network, from_data
 from macro.networks.layer import Layer
-from tests.conftest import load
-from tests.macro.models import (
-    ALL_KINDS,
+from macro.networks.layers import (
     Add,
     BatchNorm,
     Concat,
@@ -26,12 +24,9 @@ from tests.macro.models import (
     LocalResponseNorm,
     Pool,
     Shortcut,
-    answer,
-    asked,
-    assert_same,
-    build,
-    classified,
 )
+from tests.conftest import load
+from tests.macro.models import ALL_KINDS, answer, asked, assert_same, build, classified
 
 IMAGE = (2, 7, 7)
 GRAPHS: dict[str, tuple[Layer, ...]] = {

@@ -270,21 +270,14 @@ def test_a_large_product_is_measured_smaller() -> None:
 
 
 def test_what_could_not_be_measured_alone_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    import micro
-
-    class Run:
-        comparisons, results = (
-            (),
-            (type("Result", (), {"reason": "torch is not installed", "role": "measured", "seconds": None}),),
-        )
-
-    monkeypatch.setattr(micro, "plan", lambda *of, **options: None)
-    monkeypatch.setattr(micro, "measure", lambda plan, by=None: Run)
-    with pytest.raises(Unavailable, match="torch is not installed"):
-        _alone.measured("gemm", {}, 1.0)
-    ran = type("Result", (), {"reason": None, "role": "measured", "seconds": 1.0})
-    few = type("Comparison", (), {"reason": "5 of the 6 rounds", "ratio": None})
-    monkeypatch.setattr(Run, "results", (ran,))
-    monkeypatch.setattr(Run, "comparisons", (few,))
-    with pytest.raises(Unavailable, match="too few rounds"):
-        _alone.measured("gemm", {}, 1.0)
+    absent, ran = (
+        SimpleNamespace(role="measured", reason=reason, seconds=seconds)
+        for reason, seconds in (("torch is not installed", None), (None, 1.0))
+    )
+    few = SimpleNamespace(reason="5 of the 6 rounds", ratio=None)
+    monkeypatch.setattr("micro.plan", lambda *of, **options: None)
+    for result, comparisons, why in ((absent, (), "torch is not installed"), (ran, (few,), "too few rounds")):
+        run = SimpleNamespace(results=(result,), comparisons=comparisons)
+        monkeypatch.setattr("micro.measure", lambda plan, by=None, run=run: run)
+        with pytest.raises(Unavailable, match=why):
+            _alone.measured("gemm", {}, 1.0)

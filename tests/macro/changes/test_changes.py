@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from macro.timing.entry import Entry, Plan
 from macro.watching.watch import Side
 
 NETWORK = chain("small", "a test", 8, (12, 10, 4), rate=0.1)
+APPLIES = json.loads(Path(__file__).with_name("applies.json").read_text("utf-8"))
 AVX2, AVX512 = "mkl_blas_avx2_sgemm_kernel_0", "mkl_blas_avx512_sgemm_kernel_0"
 OWN = """
 from collections import Counter
@@ -69,22 +71,6 @@ def test_a_change_is_named_as_its_file() -> None:
     assert {"heap-keep", "heap-jemalloc", "mkl-dispatch", "openblas-shim", "threads", "isa"} <= set(changes.names())
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("faster", "there is no such change: there are .*heap-keep"),
-        ("heap-kep", "there is no such change: did you mean heap-keep?"),
-        ("threads", "give threads=2"),
-        ("threads=", "give threads=2"),
-        ("heap-keep=1", "give heap-keep, without a value"),
-        ("gone.py", "there is no such file"),
-    ],
-)
-def test_what_is_no_change_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
-        changes.find(text)
-
-
 def test_what_a_change_of_ones_own_raises_is_why_it_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.replace('step.with_variables({"MINE": value})', "step.nothing"))
     why = changes.find(f"{tmp_path}/mine.py=3").refused(step())
@@ -106,6 +92,8 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("CHANGE = 1")
     with pytest.raises(UsageError, match="it has no CHANGE"):
         changes.find(f"{tmp_path}/broken.py")
+    with pytest.raises(UsageError, match="there is no such file"):
+        changes.find(f"{tmp_path}/gone.py")
     (tmp_path / "raises.py").write_text("1 / 0")
     with pytest.raises(
         UsageError, match=r"raises.py: it raises ZeroDivisionError: division by zero \(raises.py, line 1\)"
@@ -113,73 +101,20 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
         changes.find(f"{tmp_path}/raises.py")
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "reason"),
-    [
-        ("heap-keep", step(heap="keep"), "it keeps freed memory already"),
-        ("heap-keep", step(preload="jemalloc"), "its allocator is not glibc's"),
-        ("heap-jemalloc", step(heap="keep"), "not the default"),
-        ("mkl-dispatch", step("numpy"), "the products of numpy are not MKL's"),
-        ("mkl-dispatch", step(preload="mkl-intel"), "made already"),
-        ("openblas-shim", step("jax"), "the products of jax are not MKL's"),
-        ("onednn-off", step(), "the network has none"),
-        ("onednn-off", step("jax", "alexnet-r"), "no switch of jax's"),
-        ("channels-last", step(), "no images"),
-        ("channels-last", step(network="alexnet-r", knobs={"channels_last": True}), "made already"),
-        ("fused-optimizer", step("numpy"), "no switch of numpy's"),
-        ("fused-optimizer", step(knobs={"optimizer": "fused"}), "made already"),
-        ("foreach-optimizer", step(knobs={"optimizer": "foreach"}), "made already"),
-        ("update-in-wgrad", step("pytorch-compile"), "no switch of pytorch-compile's"),
-        ("update-in-wgrad", step(network="fcn-r"), "not to what momentum keeps"),
-        ("weights-transposed", step(knobs={"weights": "inputs x outputs"}), "made already"),
-        ("blis-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
-        ("blis-shim", step("numpy"), "the products of numpy are not MKL's"),
-        ("onednn-off", step("mxnet", knobs={"variables": {"MXNET_MKLDNN_ENABLED": "0"}}), "made already"),
-        ("compile", step("pytorch-compile"), "torch.compile is PyTorch's"),
-        ("threads=1", step(), "it has 1 already"),
-        ("threads=999", step(), "this process may use"),
-        ("isa=mmx", step(), "mmx: there are default"),
-        ("batch=8", step(), "it is 8 already"),
-        ("batch=0", step(), "take 1 or more"),
-        ("huge-pages", step(preload="jemalloc"), "its allocator is not glibc's"),
-        ("huge-pages", step(heap="keep"), "freed memory is kept"),
-        ("heap-keep", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES steers it"),
-        ("heap-jemalloc", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES steers glibc's"),
-        ("mkl-dispatch", step(preload="sgemm-openblas"), "OpenBLAS multiplies, not MKL"),
-        ("openblas-shim", step(preload="mkl-intel"), "MKL would multiply no more"),
-        ("huge-pages", step(knobs={"variables": {"GLIBC_TUNABLES": "x"}}), "GLIBC_TUNABLES is set already"),
-    ],
-)
-def test_a_change_that_does_not_apply_says_why(text: str, where: Step, reason: str) -> None:
-    assert reason in (changes.find(text).refused(where) or "")
+@pytest.mark.parametrize(("text", "where", "reason"), APPLIES["change, step, why it does not apply"])
+def test_a_change_that_does_not_apply_says_why(text: str, where: dict[str, Any], reason: str) -> None:
+    assert reason in (changes.find(text).refused(step(**where)) or "")
 
 
 @pytest.mark.usefixtures("another_vendor")
-@pytest.mark.parametrize(
-    ("text", "where", "field", "value"),
-    [
-        ("heap-keep", step(), "heap", "keep"),
-        ("mkl-dispatch", step(), "preload", "mkl-intel"),
-        ("mkl-dispatch", step(preload="jemalloc"), "preload", "jemalloc+mkl-intel"),
-        ("openblas-shim", step(), "preload", "sgemm-openblas"),
-        ("threads=1", step(threads=2), "threads", 1),
-        ("onednn-off", step(network="alexnet-r"), "knobs", {"onednn": False}),
-        ("channels-last", step(network="alexnet-r"), "knobs", {"channels_last": True}),
-        ("fused-optimizer", step(), "knobs", {"optimizer": "fused"}),
-        ("foreach-optimizer", step(), "knobs", {"optimizer": "foreach"}),
-        ("update-in-wgrad", step(), "knobs", {"update": "in wgrad"}),
-        ("weights-transposed", step(), "knobs", {"weights": "inputs x outputs"}),
-        ("onednn-off", step("tensorflow-graph"), "knobs", {"variables": {"TF_ENABLE_ONEDNN_OPTS": "0"}}),
-        ("isa=Haswell", step("numpy"), "knobs", {"variables": {"OPENBLAS_CORETYPE": "Haswell"}}),
-    ],
-)
-def test_a_change_changes_one_thing(text: str, where: Step, field: str, value: object) -> None:
-    change = changes.find(text)
-    assert change.refused(where) is None
-    made = change.apply(where)
+@pytest.mark.parametrize(("text", "where", "field", "value"), APPLIES["change, step, field, value that it sets"])
+def test_a_change_changes_one_thing(text: str, where: dict[str, Any], field: str, value: object) -> None:
+    change, unchanged = changes.find(text), step(**where)
+    assert change.refused(unchanged) is None
+    made = change.apply(unchanged)
     assert getattr(made.setting, field) == value
-    assert replace(made.setting, **{field: getattr(where.setting, field)}) == where.setting
-    assert (made.plan, made.framework) == (where.plan, where.framework)
+    assert replace(made.setting, **{field: getattr(unchanged.setting, field)}) == unchanged.setting
+    assert (made.plan, made.framework) == (unchanged.plan, unchanged.framework)
 
 
 def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,4 @@
-"""Who is asked what it is before anything is timed; answers that are not what the loop asks for cost their framework
-alone."""
+"""Questions to frameworks before anything is timed: a wrong answer costs its framework alone."""
 
 from __future__ import annotations
 
@@ -43,11 +42,7 @@ def test_what_differs_in_threads_alone_is_asked_once(tmp_path: Path, monkeypatch
     # Kernels-only chooses others on two threads; another heap is another program's; who died once may live on two.
     ones, twos = [(name, 1) for name in names], [("kernels-only", 2), ("numpy", 2), ("mxnet", 2)]
     assert asked == [*ones, *twos]
-    assert [entry.status for entry in entries] == [
-        *("ok", "skipped", "ok", "failed"),
-        *("ok", "skipped", "ok", "ok"),
-        "ok",
-    ]
+    assert " ".join(entry.status for entry in entries) == "ok skipped ok failed ok skipped ok ok ok"
     assert entries[4].identity == {"framework": "numpy"} and entries[5].reason == "not here"
 
 

@@ -1,5 +1,4 @@
-"""Equal work: each named defect, as a framework of the user's own file, is caught by its name; what is odd
-but right passes; and what does other work is not timed."""
+"""Proofs of equal work: each defect is caught by its name, what is odd but right passes."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from macro import command
 from macro.equality import proof, timed
 from macro.equality.answer import Answer, Question
 from macro.frameworks import find
-from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.watching import perf
 from tests.builds import share
+from tests.macro.conftest import EIGHTH as SMALL
 
 ROOT = Path(__file__).parents[3]
 FILE = "tests/macro/defects.py"
@@ -38,7 +37,6 @@ CAUGHT = {
     "float64-told": "missing input cast (float64)",
     "unit-gain": "unit-gain momentum",
 }
-SMALL = chain("small", "FCN-R, an eighth of it each way", 16, (98, 256, 512, 128, 10), 0.05, 0.9)
 RIGHT = ("nan-gradients", "transposed", "log-softmax-twice")
 
 

@@ -19,7 +19,7 @@ from macro.watching.perf import Sample
 from macro.watching.recording import Recording, Watched
 from reports.explanation import Breakdown, Share
 from tests.explanations import breakdown as a_step
-from tests.macro.explaining.test_script_witnesses import MODULE_B, recorded
+from tests.macro.explaining.test_witnesses import MODULE_B, recorded
 
 RATE = 100e9  # FLOP/s of one thread
 FLOAT, DOUBLE, BF16, HALF = "float", "double", "c10::BFloat16", "c10::Half"

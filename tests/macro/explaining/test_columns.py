@@ -2,108 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from macro.explaining.kinds import joined, of_symbol
 from macro.explaining.rows import OUTSIDE, called, groups, phase, together
 from tests.macro.watched import KNOWN, NET
 
-BLAS, TORCH = "/usr/lib/libscipy_openblas64_-32a4b2a6.so", "/usr/lib/torch/lib/libtorch_cpu.so"
-LIBC, KERNEL = "/usr/lib/x86_64-linux-gnu/libc.so.6", "[kernel.kallsyms]"
-NUMPY = "/usr/lib/python3.11/site-packages/numpy/_core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so"
-OWN = "/home/a/kernels/{}-0123456789abcdef01234567.so"
+KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("symbol", "module", "column"),
-    [
-        ("sgemm_kernel_HASWELL", BLAS, "gemm"),
-        ("sgemm_incopy_HASWELL", BLAS, "packing"),
-        ("sgemm_otcopy_HASWELL", BLAS, "packing"),
-        ("exec_blas_async_wait", BLAS, "spin"),
-        ("at::native::vectorized_loop2d<float>(char**, long const*)", TORCH, "element-wise"),
-        ("at::native::log_softmax_lastdim_kernel_impl(at::Tensor const&)", TORCH, "softmax and loss"),
-        ("at::native::direct_copy_kernel(at::TensorIterator&)", TORCH, "copy"),
-        ("at::native::fill_kernel(at::TensorIterator&)", TORCH, "clear"),
-        ("c10::TensorImpl::~TensorImpl()", TORCH, "dispatch"),
-        ("torch::autograd::profiler::(anonymous namespace)::onFunctionExit<false>", TORCH, "tracer"),
-        ("c10::SmallVectorImpl<at::StepCallbacks::StartEndPair>::operator=", TORCH, "tracer"),
-        ("at::native::bernoulli_kernel(at::Tensor&)", TORCH, "random numbers"),
-        ("jit_single_blk_kernel", "/tmp/perf-7.map", "layout reorder"),
-        ("gomp_team_barrier_wait_end", "/usr/lib/libgomp.so.1", "spin"),
-        ("FLOAT_multiply_X86_V3", NUMPY, "element-wise"),
-        ("_contig_to_contig", NUMPY, "copy"),
-        ("PyArray_TransferNDimToStrided", NUMPY, "copy"),
-        ("raw_array_assign_array", NUMPY, "copy"),
-        ("PyArray_NewFromDescr", NUMPY, "interpreter"),
-        ("FLOAT_pairwise_sum", NUMPY, "reduction"),
-        ("define_cast_for_descrs", NUMPY, "interpreter"),
-        ("PyArray_CanCastArrayTo", NUMPY, "interpreter"),
-        ("clone_combined_dict_keys", "/usr/lib/libpython3.11.so.1.0", "interpreter"),
-        ("cfunction_call", "/usr/bin/python3.11", "interpreter"),
-        ("__memmove_avx_unaligned_erms", LIBC, "copy"),
-        ("__memset_avx512_unaligned_erms", LIBC, "clear"),
-        ("_int_free", LIBC, "malloc"),
-        ("__sched_yield", LIBC, "spin"),
-        ("expf", "/usr/lib/x86_64-linux-gnu/libm.so.6", "element-wise"),
-        ("fetestexcept", "/usr/lib/x86_64-linux-gnu/libm.so.6", "interpreter"),
-        ("clear_page_erms", KERNEL, "OS memory"),
-        ("exc_page_fault", KERNEL, "OS memory"),
-        ("unmap_vmas", KERNEL, "OS memory"),
-        ("__rcu_read_unlock", KERNEL, "OS memory"),  # on a fault's way through its control group
-        ("pte_mkwrite", KERNEL, "OS memory"),
-        ("down_read_trylock", KERNEL, "OS memory"),
-        ("_raw_spin_unlock_irqrestore", KERNEL, "OS memory"),
-        ("_raw_spin_trylock", KERNEL, "OS memory"),
-        ("__list_del_entry_valid_or_report", KERNEL, "OS memory"),  # a free page taken off its list
-        ("policy_nodemask", KERNEL, "OS memory"),
-        ("some_new_kernel_function", KERNEL, "OS other"),
-        ("vfs_write", KERNEL, "OS other"),
-        ("tick_sched_timer", KERNEL, "OS other"),
-        ("sched_balance_domains", KERNEL, "OS other"),
-        ("futex_wait_queue", KERNEL, "spin"),
-        ("futex_page_key", KERNEL, "spin"),
-        ("finish_task_switch.isra.0", KERNEL, "spin"),
-        ("asm_sysvec_apic_timer_interrupt", KERNEL, "OS other"),
-        ("do_syscall_64", KERNEL, "OS other"),
-        ("clock_gettime", "[vdso]", "OS other"),
-        ("own", OWN.format("native"), "element-wise"),
-        ("kernel", OWN.format("naive"), "gemm"),
-        ("gemm_like", "/usr/lib/python3.11/site-packages/new.so", "gemm"),
-        ("other", "/usr/lib/python3.11/site-packages/new.so", "unknown: new.so"),
-        ("[unknown]", "[unknown]", "unknown: unknown"),
-        ("[unknown]", "", "unknown: no module"),
-    ],
-)
+@pytest.mark.parametrize(("symbol", "module", "column"), KINDS["symbol, module, column"])
 def test_a_symbol_has_a_column(symbol: str, module: str, column: str) -> None:
     assert of_symbol(symbol, module) == column
 
 
-@pytest.mark.parametrize(
-    ("symbol", "span", "column"),
-    [
-        ("unknown: new.so", None, "unknown: new.so"),
-        ("unknown: new.so", "optimizer", "optimizer"),
-        ("unknown: new.so", "gemm", "gemm"),
-        ("element-wise", "optimizer", "optimizer"),
-        ("reduction", "gemm", "reduction"),  # a product's own bias is no product
-        ("gemm", "optimizer", "gemm"),  # and a product in an update is one
-        ("packing", "gemm", "packing"),
-        ("OS memory", "element-wise", "OS memory"),
-        ("malloc", "optimizer", "malloc"),
-        ("dispatch", "optimizer", "dispatch"),
-        ("dispatch", "convolution", "convolution"),  # as all that it calls
-        ("gemm", "convolution", "convolution"),
-        ("copy", "convolution", "layout reorder"),
-        ("OS memory", "convolution", "OS memory"),
-        ("interpreter", "data", "data"),
-        ("unknown: new.so", "dispatch", "dispatch"),
-        ("element-wise", "dispatch", "element-wise"),
-        ("interpreter", "gemm", "interpreter"),
-        ("copy", "optimizer", "copy"),
-        ("element-wise", None, "element-wise"),
-    ],
-)
+@pytest.mark.parametrize(("symbol", "span", "column"), KINDS["column of the symbol, of the span, of both"])
 def test_a_span_overrules_symbols_of_work_alone(symbol: str, span: str | None, column: str) -> None:
     assert joined(symbol, span) == column
 
@@ -119,13 +35,8 @@ def test_each_layer_has_its_rows_and_the_first_no_dgrad() -> None:
     assert "fc1 dgrad" not in KNOWN
     product = KNOWN["out dgrad"].product
     assert product is not None and (product.m, product.n, product.k) == (BATCH, 5, 3)
-    assert {row.name for row in KNOWN.values() if row.product} == {
-        "fc1 forward",
-        "fc1 wgrad",
-        "out forward",
-        "out dgrad",
-        "out wgrad",
-    }
+    products = {"fc1 forward", "fc1 wgrad", "out forward", "out dgrad", "out wgrad"}
+    assert {row.name for row in KNOWN.values() if row.product} == products
 
 
 @pytest.mark.parametrize(

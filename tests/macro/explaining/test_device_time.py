@@ -1,5 +1,4 @@
-"""Where a GPU's time goes: a real trace of an A100 beside a count of its own, microsecond by microsecond; and made
-ones, in which it is known."""
+"""A GPU's time taken apart: a trace of an A100 beside a count of its microseconds, and synthetic traces."""
 
 from __future__ import annotations
 
@@ -20,6 +19,7 @@ from macro.traces import chrome
 from macro.traces.chrome import Device, Work
 from tests.conftest import Ran
 
+KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
 REAL = Path(__file__).parents[1] / "traces/a100-alexnet.json.gz"  # AlexNet forward, by PyTorch
 FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
 
@@ -74,34 +74,7 @@ def test_every_kernel_of_it_has_a_kind() -> None:
     assert (of["max_pool_forward_nchw"], of["nchwToNhwcKernel"]) == ("pooling", "layout reorder")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32", "gemm"),
-        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nt_align1>(Params)", "gemm"),
-        ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(Tensor)", "normalization"),
-        ("sm80_xmma_wgrad_implicit_gemm_indexed_f32f32", "convolution"),
-        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>>()", "optimizer"),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()", "reduction"),
-        ("pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits>", "attention"),
-        ("void mine(float*)", "unknown"),
-        ("void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<Add>>(int)", "element-wise"),
-        ("loop_broadcast_fusion", "element-wise"),
-        ("wrapped_convert", "cast"),
-        ("triton_poi_fused_convolution_relu_0", "element-wise"),
-        ("nvjet_tst_128x256_64x4_1x2_h_bz_TNT", "gemm"),
-        ("triton_tem_fused_mm_3", "gemm"),
-        ("triton_red_fused_convolution_backward_2", "reduction"),
-        ("triton_poi_fused_max_pool2d_with_indices_1", "pooling"),
-        ("relu_dgrad", "element-wise"),
-        ("optimizer_momentum", "optimizer"),
-        ("columns_back", "convolution"),
-        ("frames_of", "convolution"),
-        ("cupy_sum__float32", "reduction"),
-        ("cupy_multiply__float32_float32_float32", "element-wise"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), KINDS["kernel of a GPU, kind"])
 def test_kinds_by_name(name: str, kind: str) -> None:
     assert of_kernel(name) == kind
 
@@ -208,15 +181,6 @@ def test_a_bare_list_of_events_is_a_trace_too(tmp_path: Path) -> None:
         ("{", "it is no trace: "),
         ("[]", "profile with ProfilerActivity.CUDA"),
         ("7", "it has no traceEvents"),
-        ('{"traceEvents": []}', "profile with ProfilerActivity.CUDA"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1, device=0)]}), "without its 'stream'"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, -1, device=0, stream=7)]}), "no profiler writes: dur -1"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1e999, device=0, stream=7)]}), "no profiler writes"),
-        (json.dumps({"traceEvents": [event("kernel", "k", 1, 1) | {"args": None}]}), "no profiler writes"),
-        (
-            json.dumps({"traceEvents": [event("kernel", "k", 1, 1), event("x", "y", 1, 1) | {"ts": "a"}]}),
-            "no profiler writes",
-        ),
         ("[" * 100_000, "it is no trace"),
     ],
 )

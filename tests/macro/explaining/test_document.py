@@ -28,8 +28,6 @@ from macro.explaining.repeat import Kernels, as_called, best, command, image_pas
 from macro.explaining.rows import rows
 from macro.frameworks import find
 from macro.networks import find as network
-from macro.networks.base import Network
-from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Dropout, Flatten, LocalResponseNorm, Pool
 from macro.processes.job import Setting
 from macro.timing import results
 from macro.timing.entry import Entry, Plan
@@ -37,9 +35,10 @@ from macro.watching import perf
 from macro.watching.library_log import Logged
 from macro.watching.watch import Side
 from reports import attribution, formats, store
-from reports.explanation import Cell
 from reports.record import Environment
+from tests.explanations import cell
 from tests.macro.explaining.sides import CLEARS, FAST, NET, PACKS, PLAN, SLOW, recorded, side
+from tests.macro.models import NETWORKS
 from tests.macro.watched import GEMM, PYTHON
 
 ROOT = Path(__file__).parents[3]
@@ -144,20 +143,7 @@ def test_a_run_file_is_shown_as_the_run_itself_did(sides: list[Side], tmp_path: 
 def test_a_fused_update_is_repeated_by_the_benchmark_that_has_it_fused(sides: list[Side]) -> None:
     node, known = NET.nodes[0], rows(NET, 128)
     own = f"python -m micro.update --m {node.inputs[0][0]} --n {node.output[0]} --k 128"
-    fused = Cell(
-        "fc1 wgrad + update",
-        "optimizer",
-        2.0,
-        1.0,
-        0.5,
-        1.5,
-        1.0,
-        0.0,
-        {"a": 1.0, "b": 1.0},
-        {"a": None, "b": None},
-        ("fc1 wgrad", "fc1 update"),
-        True,
-    )
+    fused = replace(cell("fc1 wgrad + update", "optimizer", 2.0, 1.0), members=("fc1 wgrad", "fc1 update"))
     assert command(fused, PLAN, sides, known) == own
     assert command(replace(fused, members=("fc1 update",)), PLAN, sides, known) == own
     several = replace(fused, members=("fc1 update", "fc2 update"))
@@ -299,26 +285,7 @@ def test_a_document_of_another_number_is_another() -> None:
     assert not same({**want, "cells": want["cells"][1:]}, want)
 
 
-IMAGES = Network(
-    "passes",
-    "a test",
-    4,
-    (
-        Convolution(name="conv", filters=8, pad=1),
-        BatchNorm(name="norm", activation="relu"),
-        Add(name="both", after=("norm", "conv")),
-        Pool(name="pool", after=("both",), window=3),
-        BatchNorm(name="frozen", frozen=True),
-        LocalResponseNorm(name="lrn", k=2.0),
-        Dropout(name="drop", share=0.25),
-        Pool(name="odd", window=2, rounding="ceil"),
-        Add(name="twice", after=("odd", "odd")),
-        Flatten(name="flat"),
-        Dense(name="fc", outputs=5),
-    ),
-    rate=0.1,
-    input=(3, 15, 15),
-)
+IMAGES = NETWORKS["passes"]
 WANTED = {
     ("norm forward", "normalization"): {"images": 4, "maps": 8, "size": 15},
     ("norm gradient", "normalization"): {"images": 4, "maps": 8, "size": 15, "phase": "step"},
@@ -332,25 +299,24 @@ OF_IMAGES = Plan(IMAGES, 4, "step", 1.0, 1)
 
 
 def again(row: str, column: str) -> str:
-    cell = Cell(row, column, 2.0, 1.0, 0.5, 1.5, 1.0, 0.0, {}, {}, (row,))
     sides = [Side(Entry(find("numpy"), Setting()), [])] * 2
-    return command(cell, OF_IMAGES, sides, rows(IMAGES, 4))
+    return command(cell(row, column, 2.0, 1.0), OF_IMAGES, sides, rows(IMAGES, 4))
 
 
-@pytest.mark.parametrize(("cell", "options"), WANTED.items(), ids=lambda x: x[0] if type(x) is tuple else "")
-def test_each_pass_has_its_benchmark(cell: tuple[str, str], options: dict[str, object]) -> None:
+@pytest.mark.parametrize(("of", "options"), WANTED.items(), ids=lambda x: x[0] if type(x) is tuple else "")
+def test_each_pass_has_its_benchmark(of: tuple[str, str], options: dict[str, object]) -> None:
     words = " ".join(f"--{name} {value}" for name, value in options.items())
-    assert again(*cell) == f"python -m micro.elementwise {words}"
+    assert again(*of) == f"python -m micro.elementwise {words}"
     planned = micro.plan("elementwise", **options, variant="numpy")
     assert planned.contests
-    node = next(x for x in IMAGES.nodes if x.name == cell[0].split()[0])
-    if "activation" not in cell[0]:
-        assert image_pass(node, cell[0].split()[1], 4) == options
+    node = next(x for x in IMAGES.nodes if x.name == of[0].split()[0])
+    if "activation" not in of[0]:
+        assert image_pass(node, of[0].split()[1], 4) == options
 
 
 def test_what_micro_has_not_is_repeated_by_the_framework() -> None:
-    for cell in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
-        assert again(*cell).startswith("python -m macro run passes --frameworks numpy")
+    for of in (("odd forward", "pooling"), ("norm gradient sum", "element-wise"), ("norm update", "optimizer")):
+        assert again(*of).startswith("python -m macro run passes --frameworks numpy")
     odd = {node.name: node for node in replace(IMAGES, input=(3, 15, 17)).nodes}
     assert image_pass(odd["norm"], "forward", 4) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -82,31 +83,14 @@ def test_cells_and_residual_are_the_gap(processes: int, counts: tuple[int, int])
     assert gap.resolution == pytest.approx((gap.interval[1] - gap.interval[0]) / 2)
     assert [abs(x.gap) for x in gap.cells] == sorted((abs(x.gap) for x in gap.cells), reverse=True)
     assert all(x.low <= x.gap <= x.high for x in gap.cells)
-    forward = cell(gap, "fc1 forward", "gemm")
-    assert (forward.a, forward.b) == pytest.approx((0.4, 0.2), rel=0.05)  # of one step, however many a round has
-
-
-def test_work_and_rate_are_each_cells_difference_but_of_what_has_neither() -> None:
-    gap = found(A, B)
     for x in gap.cells:
         if x.column in ("waiting", "unknown: x.so"):
             assert x.work is None and x.rate is None
         else:
             assert x.work is not None and x.rate is not None
-            assert x.work + x.rate == pytest.approx(x.a - x.b, abs=1e-15)
-
-
-def test_the_same_product_at_another_rate_is_all_rate() -> None:
-    forward = cell(found(A, B), "fc1 forward", "gemm")
-    assert forward.amount == {"a": 2 * 16 * 5 * 6, "b": 2 * 16 * 5 * 6}
-    assert forward.work == pytest.approx(0, abs=1e-15) and forward.rate == pytest.approx(0.2, rel=0.05)
-
-
-def test_what_one_side_has_not_is_all_work() -> None:
-    wgrad = cell(found(A, B), "fc1 wgrad", "gemm")
-    assert (wgrad.b, wgrad.rate, wgrad.amount["b"]) == (0, 0, 0) and wgrad.work == wgrad.a
-    wgrad = cell(found(B, A), "fc1 wgrad", "gemm")
-    assert (wgrad.a, wgrad.rate) == (0, 0) and wgrad.work == -wgrad.b
+            assert x.work + x.rate == pytest.approx(x.gap, abs=1e-15)
+    forward = cell(gap, "fc1 forward", "gemm")
+    assert (forward.a, forward.b) == pytest.approx((0.4, 0.2), rel=0.05)  # of one step, however many a round has
 
 
 @pytest.mark.parametrize(
@@ -129,12 +113,6 @@ def test_a_split_is_by_amounts(given: tuple[float, ...], want: tuple[float, floa
     assert turned == pytest.approx((-want[0], -want[1]))
 
 
-def test_faults_are_the_work_of_memory() -> None:
-    memory = cell(found(A, B, faults=(500.0, 100.0)), "in no span", "OS memory")
-    assert memory.amount == {"a": pytest.approx(500), "b": pytest.approx(100)}
-    assert memory.work == pytest.approx(0.04, rel=0.05) and memory.rate == pytest.approx(0, abs=2e-3)
-
-
 @pytest.mark.parametrize("faults", [(500.0, 0.0), (500.0, 0.01), (0.0, 0.0)])
 def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, float]) -> None:
     """A hundredth of a fault does not take ten milliseconds: such time is of something else."""
@@ -145,10 +123,12 @@ def test_memory_without_faults_to_speak_of_has_no_rate(faults: tuple[float, floa
 def test_a_product_called_twice_is_twice_the_work() -> None:
     told = [[noisy({(WGRAD, "gemm"): x}, 1)] for x in (0.4, 0.2)]
     told[0][0].products, told[1][0].products = {WGRAD: {"fc1 wgrad": 2.0}}, {WGRAD: {"fc1 wgrad": 1.0}}
+    told[0][0].seen = {(WGRAD, "gemm"): Counter({"slow (x.so)": 2, "fast (x.so)": 9})}
     gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, KNOWN)
     wgrad = cell(gap, "fc1 wgrad", "gemm")
     assert wgrad.amount["a"] == 2 * (wgrad.amount["b"] or 0) > 0
     assert wgrad.work == pytest.approx(wgrad.gap) and wgrad.rate == pytest.approx(0, abs=1e-12)
+    assert wgrad.seen == {"a": "fast (x.so)", "b": None}, "the kernel that most samples were in"
 
 
 def test_what_surrounds_a_convolution_is_no_more_work_than_it_is() -> None:
@@ -181,16 +161,8 @@ def test_a_fused_operation_is_one_cell_of_both() -> None:
     gap = found({(FUSED, "gemm"): 0.5}, {(FUSED, "gemm"): 0.3})
     (one,) = gap.cells
     assert (one.row, one.members) == ("fc1 wgrad + update", FUSED)
+    assert [bar.name for bar in gap.bars["phase"]] == ["backward + update", RESIDUAL]
     assert one.amount["a"] == 2 * 16 * 5 * 6
-
-
-def test_the_kernel_seen_most_is_told() -> None:
-    from collections import Counter
-
-    told = [[noisy({(FORWARD, "gemm"): 0.2}, 1)], [noisy({(FORWARD, "gemm"): 0.1}, 2)]]
-    told[0][0].seen = {(FORWARD, "gemm"): Counter({"slow (x.so)": 2, "fast (x.so)": 9})}
-    (one,) = gaps.gap([side([1.0] * 12).processes, side([0.9] * 12).processes], told, KNOWN).cells
-    assert one.seen == {"a": "fast (x.so)", "b": None}
 
 
 # What is named
@@ -241,20 +213,6 @@ def test_what_differs_between_processes_is_not_sure_within_them() -> None:
 
 
 # Bars and levels
-
-
-def test_bars_sum_to_the_gap_by_cause_layer_and_phase() -> None:
-    gap = found(A, B)
-    bars = {what: {bar.name: bar for bar in found} for what, found in gap.bars.items()}
-    for found_bars in bars.values():
-        assert sum(bar.gap for bar in found_bars.values()) == pytest.approx(gap.step["a"] - gap.step["b"])
-        for bar in found_bars.values():
-            assert bar.low is not None and bar.high is not None and bar.low <= bar.gap <= bar.high
-    assert set(bars["layer"]) == {"fc1", "in no span", "waiting", RESIDUAL}
-    assert bars["phase"]["forward"].gap == pytest.approx(cell(gap, "fc1 forward", "gemm").gap)
-    assert gap.bars["cause"][0].name == "gemm" and gap.bars["cause"][-1].name == RESIDUAL
-    fused = found({(FUSED, "gemm"): 0.5}, {(FUSED, "gemm"): 0.3})
-    assert [bar.name for bar in fused.bars["phase"]] == ["backward + update", RESIDUAL]
 
 
 def test_a_residual_of_other_rounds_than_the_cells_has_no_interval() -> None:

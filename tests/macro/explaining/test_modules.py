@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from macro.explaining.modules import CHECKPOINT, MODULE, NODE, STOPPED, UPDATE, placed, spans, tree
 from macro.watching.recording import Event
 from reports.explanation import Part
 
+KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
 LANE, THREAD = 1, 700
 
 
@@ -154,30 +158,11 @@ def test_a_gradient_of_a_gradient_of_a_gradient_is_double_backward() -> None:
         events += [event(NODE + "X", start, start + 10, number, LANE), event("X", start + 1, start + 9, number), inner]
         number += 1
     found = rows(*events)
-    assert [found["aten::mm", x] for x in (202, 302, 402)] == [
-        "net.fc2 backward",
-        "net.fc2 double backward",
-        "net.fc2 double backward",
-    ]
+    phases = ("backward", "double backward", "double backward")
+    assert [found["aten::mm", x] for x in (202, 302, 402)] == [f"net.fc2 {phase}" for phase in phases]
 
 
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [
-        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "(data loader) data"),
-        ("Optimizer.zero_grad#Adam.zero_grad", "(Adam.zero_grad) zero"),
-        ("aten::cross_entropy_loss", "(cross_entropy_loss) loss"),
-        ("aten::nll_loss_nd", "(nll_loss_nd) loss"),
-        ("aten::log_softmax", "(log_softmax) loss"),
-        ("aten::item", "(item) logging"),
-        ("aten::is_nonzero", "(is_nonzero) logging"),
-        ("aten::to", "(to) copy"),
-        ("aten::copy_", "(copy_) copy"),
-        ("mine", "(mine) script"),
-        ("aten::randint", "(randint) script"),
-        (UPDATE + "optimizer", "optimizer update"),
-    ],
-)
+@pytest.mark.parametrize(("name", "row"), KINDS["operation in no module, row"])
 def test_what_is_in_no_module_has_a_row(name: str, row: str) -> None:
     found = rows(event(name, 0, 10), event("aten::add", 1, 2))
     assert found["aten::add", 1] == row

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from macro.explaining.kinds import OPERATIONS, TABLES, known, of_operation
 from macro.explaining.operation_call import Amount, Call
 from macro.explaining.operation_work import alone, amount, precision
 
+KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
 BIG, ALL = (64, 100), 25600  # a tensor, and its bytes
 IMAGE, FILTERS, RESULT = (4, 6, 9, 11), (8, 3, 3, 5), (4, 8, 5, 5)  # two groups
 SETTINGS = ([1, 1], [2, 2], [1, 1], 2)
@@ -51,48 +54,7 @@ def test_no_name_has_two_kinds() -> None:
     assert len(OPERATIONS) == sum(len(names.split()) for names in TABLES["operations"].values()) > 400
 
 
-@pytest.mark.parametrize(
-    ("name", "of"),
-    [
-        ("aten::addmm", "gemm"),
-        ("mkldnn::_linear_pointwise", "gemm"),
-        ("quantized::linear_dynamic", "gemm"),
-        ("aten::mkldnn_convolution", "convolution"),
-        ("aten::convolution_backward", "convolution"),
-        ("aten::mkldnn_rnn_layer_backward", "recurrent cell"),
-        ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", "attention"),
-        ("aten::native_layer_norm_backward", "normalization"),
-        ("aten::max_pool2d_with_indices", "pooling"),
-        ("aten::embedding_dense_backward", "embedding"),
-        ("aten::gelu_backward", "element-wise"),
-        ("aten::native_dropout", "element-wise"),
-        ("aten::_foreach_addcmul_", "element-wise"),
-        ("aten::special_erf", "element-wise"),
-        ("aten::_foreach_norm", "reduction"),
-        ("aten::_log_softmax_backward_data", "softmax and loss"),
-        ("aten::_fused_adamw_", "optimizer"),
-        ("aten::copy_", "copy"),
-        ("aten::index_put_", "copy"),
-        ("aten::view_copy", "copy"),
-        ("aten::zero_", "clear"),
-        ("aten::mkldnn_reorder_conv2d_weight", "layout reorder"),
-        ("mkldnn::_reorder_convolution_weight", "layout reorder"),
-        ("mkldnn::_reorder_linear_weight", "packing"),
-        ("onednn::qlinear_prepack", "packing"),
-        ("aten::bernoulli_", "random numbers"),
-        ("aten::quantize_per_tensor", "cast"),
-        ("aten::as_strided_", "dispatch"),
-        ("aten::_local_scalar_dense", "dispatch"),
-        ("detach", "dispatch"),
-        ("c10d::allreduce_", "communication"),
-        ("gloo:all_reduce", "communication"),
-        ("torch.distributed.ddp.reducer::copy_bucket_to_grad", "communication"),
-        ("graph_0_cpp_fused_gelu_4", "element-wise"),
-        ("cpp_fused_add_mean_native_layer_norm_2", "normalization"),
-        ("graph_0_cpp_fused__log_softmax_nll_loss_forward_3", "softmax and loss"),
-        ("cpp_fused_sum_1", "reduction"),
-    ],
-)
+@pytest.mark.parametrize(("name", "of"), KINDS["operation of PyTorch, kind"])
 def test_a_leaf_has_a_kind(name: str, of: str) -> None:
     assert (of_operation(name), known(name)) == (of, True)
 

@@ -21,6 +21,7 @@ from reports import stats
 from reports.record import Result, Run, Seconds
 from tests import build
 from tests.build import case
+from tests.macro.conftest import SMALL
 
 PLAN = Plan(chain("small", "a test", 8, (12, 4), rate=0.1), 8, "step", 0.0, 1)
 COUNTS: dict[str, Any] = dict.fromkeys(("system", "faults", "voluntary", "involuntary", "peak", "foreign"), 0.0)
@@ -138,8 +139,7 @@ def test_its_interval_holds_the_ratio(generations: int, apart: float) -> None:
     assert hits / trials >= 0.93
 
 
-ASKED_NET = chain("small", "a test", 8, (12, 10, 9, 4), rate=0.1, momentum=0.5)
-ASKED = Plan(ASKED_NET, 8, "step", 30.0, 1, asked="fcn-r")
+ASKED = Plan(SMALL, 8, "step", 30.0, 1, asked="fcn-r")
 PROBLEM = {"network": "small", "batch": 8, "phase": "step", "division": "default"}
 COMMAND = "explain fcn-r kernels-only pytorch --batch 8 --phase step --threads 1 --heap default"
 

@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -30,8 +30,7 @@ SCRIPT = Script(Path("/x/train.py"), python=Path("python"), seconds=0.0, patienc
 
 
 class Program:
-    """Follows a plan: says these messages first, then answers; page faults are PLAIN but for `faults`; after `most`
-    blocks it says `last`, or dies of it."""
+    """A script's process: these messages, then answers; after `most` blocks `last`; page faults, PLAIN unless given."""
 
     def __init__(self, *messages: dict[str, Any], most: int = 10**9, last: object = None, faults: Sequence[int] = ()):
         self.messages, self.most, self.last, self.faults = list(messages), most, last, list(faults)
@@ -91,36 +90,37 @@ class Sampler:
         pass
 
 
-def watched(
-    fake: Program,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    script: Script = SCRIPT,
-    missing: str | None = None,
-    kept: list[Sequence[Recording]] | None = None,
-) -> tuple[list[Recording], list[str]]:
-    """What `watch` returns, and has said."""
-    said: list[str] = []
+Watch: TypeAlias = "Callable[..., tuple[list[Recording], list[str]]]"
 
-    def made(script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> Program:
-        return fake
 
-    if missing is None and fake.messages[:1] != [BEGUN]:
-        fake.messages.insert(0, BEGUN)  # read before perf is attached
-    monkeypatch.setattr(program, "Program", made)
-    monkeypatch.setattr(perf, "missing", lambda: missing)
-    monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fake))
-    keep = [].append if kept is None else kept.append
-    return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
+    """`watched(fake)`: what `watch` returns, and has said."""
+
+    def run(
+        fake: Program,
+        script: Script = SCRIPT,
+        missing: str | None = None,
+        keep: Callable[[Sequence[Recording]], None] = lambda kept: None,
+    ) -> tuple[list[Recording], list[str]]:
+        said: list[str] = []
+        if missing is None and fake.messages[:1] != [BEGUN]:
+            fake.messages.insert(0, BEGUN)  # read before perf is attached
+        monkeypatch.setattr(program, "Program", lambda *of: fake)
+        monkeypatch.setattr(perf, "missing", lambda: missing)
+        monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fake))
+        return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said
+
+    return run
 
 
 def ended(how: str, reason: str = "", steps: int = 0) -> dict[str, Any]:
     return {"kind": "ended", "how": how, "reason": reason, "code": 1, "steps": steps}
 
 
-def test_a_script_is_watched_and_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_script_is_watched_and_let_go(watched: Watch) -> None:
     fake = Program(HELLO)
-    (recording,), said = watched(fake, monkeypatch, tmp_path)
+    (recording,), said = watched(fake)
     (process,) = recording.processes
     assert said[0] == "steps end with with step()" and recording.ended == ""
     assert recording.program["heap"] == "default" and recording.started is None  # it could not be told to keep it
@@ -139,12 +139,12 @@ def test_a_script_is_watched_and_let_go(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ],
 )
 def test_a_script_without_a_step_is_told_what_to_do(
-    messages: Sequence[dict[str, Any]], step: str | None, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    messages: Sequence[dict[str, Any]], step: str | None, why: str, watched: Watch
 ) -> None:
     fake = Program(*messages)
     script = Script(Path("/x/train.py"), step=step, seconds=0.0, patience=0.1)
     with pytest.raises(UsageError) as told:
-        watched(fake, monkeypatch, tmp_path, script)
+        watched(fake, script)
     assert str(told.value).startswith(f"train.py: no step within 0 s: {why}") and fake.closed
 
 
@@ -163,22 +163,18 @@ def test_a_script_without_a_step_is_told_what_to_do(
     ],
 )
 def test_each_early_end_is_a_line(
-    messages: Sequence[dict[str, Any]],
-    kind: type[SuiteError],
-    why: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    messages: Sequence[dict[str, Any]], kind: type[SuiteError], why: str, watched: Watch
 ) -> None:
     fake = Program(BEGUN, *messages, most=0, last=messages[-1])
     with pytest.raises(kind) as told:
-        watched(fake, monkeypatch, tmp_path)
+        watched(fake)
     assert why in str(told.value) and "\n" not in str(told.value) and fake.closed
 
 
-def test_an_interpreter_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
     fake = Program(most=-1, last=Died("ends its process with exit code 0"))
     with pytest.raises(UsageError, match=r"--python python: no Python 3\.6 or later that runs scripts: ends its"):
-        watched(fake, monkeypatch, tmp_path)
+        watched(fake)
 
 
 @pytest.mark.parametrize(
@@ -191,40 +187,38 @@ def test_an_interpreter_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, tm
         (ended("unseen", "OSError: x"), "watching it failed: OSError: x"),
     ],
 )
-def test_what_was_seen_until_a_late_end_counts(
-    last: object, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (recording,), _ = watched(Program(HELLO, most=18, last=last), monkeypatch, tmp_path)
+def test_what_was_seen_until_a_late_end_counts(last: object, words: str, watched: Watch) -> None:
+    (recording,), _ = watched(Program(HELLO, most=18, last=last))
     assert recording.ended == words and recording.processes[0].levels["P3"]
 
 
-def test_without_perf_and_pytorch_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_perf_and_pytorch_nothing_can_be_told(watched: Watch) -> None:
     with pytest.raises(Unavailable, match=r"train\.py: it has no PyTorch, so that perf alone can tell: no perf"):
-        watched(Program(HELLO), monkeypatch, tmp_path, missing="no perf")
+        watched(Program(HELLO), missing="no perf")
 
 
-def test_an_interrupt_keeps_rounds_so_far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupt_keeps_rounds_so_far(watched: Watch) -> None:
     kept: list[Sequence[Recording]] = []
     with pytest.raises(KeyboardInterrupt):
-        watched(Program(HELLO, most=18, last=KeyboardInterrupt()), monkeypatch, tmp_path, kept=kept)
+        watched(Program(HELLO, most=18, last=KeyboardInterrupt()), keep=kept.append)
     ((recording,),) = kept
     assert recording.ended == "interrupted"
     assert 0 < len(recording.processes[-1].levels["P3"]) < FEWEST
 
 
-def test_an_interrupt_before_a_round_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupt_before_a_round_keeps_nothing(watched: Watch) -> None:
     kept: list[Sequence[Recording]] = []
     with pytest.raises(KeyboardInterrupt):
-        watched(Program(HELLO, most=1, last=KeyboardInterrupt()), monkeypatch, tmp_path, kept=kept)
+        watched(Program(HELLO, most=1, last=KeyboardInterrupt()), keep=kept.append)
     assert not kept
 
 
-def test_perf_is_attached_before_the_script_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_perf_is_attached_before_the_script_begins(watched: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     samplers: list[Sampler] = []
     plain = Sampler.attached
     monkeypatch.setattr(Sampler, "attached", lambda self: (samplers.append(self), plain(self)))
     fake = Program(HELLO)
-    watched(fake, monkeypatch, tmp_path)
+    watched(fake)
     assert [one.requests for one in samplers] == [[]] and fake.asked[0] == {"do": "begin"}
 
 
@@ -238,12 +232,14 @@ class Clock:
         return self.now
 
 
-def test_load_and_perfs_processor_time_are_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_load_and_perfs_processor_time_are_recorded(
+    watched: Watch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     worked, clock = iter(range(10**6)), Clock()
     monkeypatch.setattr(load, "others", lambda: float(next(worked)))
     monkeypatch.setattr(program, "time", clock)
     monkeypatch.setattr(Sampler, "seconds", lambda self: clock.now / 2)
-    (recording,), _ = watched(Program(HELLO), monkeypatch, tmp_path)
+    (recording,), _ = watched(Program(HELLO))
     assert recording.program["perf"] == pytest.approx(0.5, rel=0.01)
     path = tmp_path / "x.kg"
     kg.write(recording, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -167,8 +166,8 @@ def _places(breakdown: Breakdown) -> Iterator[str]:
     """Name the largest modules that contain no other large module."""
     leaves, modules = list[Module](), breakdown.modules
     for i, module in enumerate(modules):
-        below = itertools.takewhile(lambda x, depth=module.depth: x.depth > depth, modules[i + 1 :])
-        if not any(x.total > 0.6 * module.total for x in below):
+        end = next((at for at in range(i + 1, len(modules)) if modules[at].depth <= module.depth), len(modules))
+        if not any(x.total > 0.6 * module.total for x in modules[i + 1 : end]):
             leaves.append(module)
     large = sorted((x for x in leaves if x.total >= LARGE * breakdown.step["a"]), key=lambda x: -x.total)[:5]
     if large:

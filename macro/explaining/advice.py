@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from kernels.heap import POLICIES
@@ -168,16 +166,12 @@ def _places(breakdown: Breakdown) -> Iterator[str]:
     """Name the largest modules that contain no other large module."""
     leaves, modules = list[Module](), breakdown.modules
     for i, module in enumerate(modules):
-        below = itertools.takewhile(partial(_deeper, module), modules[i + 1 :])
-        if not any(x.total > 0.6 * module.total for x in below):
+        end = next((at for at in range(i + 1, len(modules)) if modules[at].depth <= module.depth), len(modules))
+        if not any(x.total > 0.6 * module.total for x in modules[i + 1 : end]):
             leaves.append(module)
     large = sorted((x for x in leaves if x.total >= LARGE * breakdown.step["a"]), key=lambda x: -x.total)[:5]
     if large:
         yield "Largest modules: " + "; ".join(_module(module) for module in large) + "."
-
-
-def _deeper(than: Module, module: Module) -> bool:
-    return module.depth > than.depth
 
 
 def _module(module: Module) -> str:

@@ -108,6 +108,12 @@ def test_what_rounds_will_be_off_by_is_of_as_many_as_there_is_time_for(
     assert judged.of_rounds(plan, step_seconds, 0.4, changes) == pytest.approx(0.4 * (1.5 / rounds) ** 0.5)
 
 
+def test_an_entry_keeps_what_its_process_reported_and_did_not_build() -> None:
+    reported = {"batch": 8, "layout": "nchw", "made": {}, "blas": "MKL"}
+    entry = network_step.entered(step(), replace(step(), plan=replace(step().plan, batch=16)), ["a", "b"], reported)
+    assert (entry.identity, entry.change, entry.batch) == ({"blas": "MKL"}, "a+b", 16)
+
+
 def test_one_round_is_off_by_students_t_of_as_few_as_were_watched() -> None:
     assert network_step.spread([1.0, 1.1, 0.9, 1.2, 0.8]) == pytest.approx(2.132 * 0.1581, rel=1e-3)
     assert network_step.spread([1.0, 1.1, 0.9]) == 0.0

@@ -1,4 +1,6 @@
-"""Marks a program's steps for `python -m macro explain SCRIPT`, which puts this folder on the script's path:
+"""Marks of a program's steps, for `python -m macro explain SCRIPT`.
+
+The command puts this folder on the script's path:
 
     try:
         from kernelgap import step
@@ -9,8 +11,8 @@
         with step():
             ...
 
-A step is what runs inside; where nobody looks it does nothing. It stands in for
-the package kernelgap, which exports the same class, where that is not installed.
+A step is what runs inside; where nobody looks it does nothing. It stands in for the package kernelgap, which exports
+the same class, where that is not installed.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def build(job: dict[str, Any]) -> Any:
     return model
 
 
-class Model(plain.Model):  # type: ignore[misc]
+class Model(plain.Model):  # type: ignore[misc, name-defined]
     """NumPy's model with layers, loss and optimizer of the suite's kernels.
 
     Steps of SGD move the weights of dense layers, or their velocity, in the product that computes a gradient.

@@ -17,13 +17,15 @@ the same class, where that is not installed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
 class step:
     """A step, as a context manager."""
 
-    begin = end = None  # called at both ends of a step, where somebody looks
+    begin: Callable[[], None] | None = None  # called at both ends of a step, where somebody looks
+    end: Callable[[], None] | None = None
 
     def __enter__(self) -> Any:
         if step.begin is not None:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from kernels.errors import UsageError
     from kernels.launch import Launch
     from kernels.variant import Variant
+    from macro.agent.path.kernelgap import step
     from micro import measure, plan
     from reports import flat
 
-    step: Any  # a class of Python 3.6, without annotations
 
 __all__ = ["Launch", "UsageError", "Variant", "flat", "measure", "plan", "step"]
 

@@ -191,7 +191,7 @@ class Blocks:
         raise Enough
 
 
-def keep(variables: Any) -> Any:
+def keep(variables: Any) -> bool:
     """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -218,6 +218,6 @@ def reserve(count: int) -> bool:
     return True
 
 
-def peak() -> Any:
+def peak() -> int:
     """Return the peak of resident memory, bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

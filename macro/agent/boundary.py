@@ -50,7 +50,7 @@ class Boundary:
         return self.how is not None
 
     @property
-    def calls(self) -> Any:
+    def calls(self) -> int:
         """Number of steps ended so far in the most frequent way."""
         return max(self.counts.values()) if self.counts else 0
 
@@ -134,7 +134,7 @@ class Optimizers:
         if span is not None:
             span.__exit__(None, None, None)
 
-    def name(self, optimizer: Any) -> Any:
+    def name(self, optimizer: Any) -> str:
         if id(optimizer) not in self.names:
             variable = names.in_frames(optimizer, self.library)
             self.names[id(optimizer)] = variable or type(optimizer).__name__
@@ -156,7 +156,7 @@ class Optimizers:
         if not waits or not self.others - set(self.counts):
             self.chosen = least
 
-    def _all(self) -> Any:
+    def _all(self) -> set[int]:
         """Return the ids of all optimizers that exist."""
         kind = self.torch.optim.Optimizer
         return {id(x) for x in gc.get_objects() if issubclass(type(x), kind)}

@@ -21,19 +21,19 @@ def work_kinds(layers: list[dict[str, Any]]) -> dict[str, Any]:
     return {spec["name"]: WORK_KINDS[spec["kind"]] for spec in layers if spec["kind"] in WORK_KINDS}
 
 
-def forks(layers: list[dict[str, Any]]) -> Any:
+def forks(layers: list[dict[str, Any]]) -> set[str]:
     """Return the layers whose output several layers take, so that their gradients are added."""
     taken = [name for spec in layers for name in spec["after"]]
     return {name for name in taken if taken.count(name) > 1 and name != "input"}
 
 
-def joined(spec: dict[str, Any], layers: list[dict[str, Any]]) -> Any:
+def joined(spec: dict[str, Any], layers: list[dict[str, Any]]) -> str | None:
     """Return the row of the gradient sum behind a layer's gradient; None without one, or with several."""
     rows = [f"{name} gradient sum" for name in sorted(set(spec["after"]) & forks(layers))]
     return rows[0] if len(rows) == 1 else None
 
 
-def builders(framework: str) -> Any:
+def builders(framework: str) -> dict[str, Any]:
     """Return the BUILDER of each file `numpy_kind_group_norm.py` by its kind, `group_norm`, for NumPy."""
     by_kind, begin = {}, framework + "_kind_"
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), begin + "*.py"))):

@@ -40,24 +40,24 @@ class Instruction:
         self.summed = 0  # the length that a product sums over
 
 
-def _first_group(pattern: str, text: str) -> Any:
+def _first_group(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     return match.group(1) if match else ""
 
 
-def _shape(text: str) -> Any:
+def _shape(text: str) -> tuple[tuple[int, ...], str]:
     match = re.match(r"\w+\[([\d,]*)\](\{[^}]*\})?", text)
     if not match:
         return (), ""
     return tuple(int(word) for word in match.group(1).split(",") if word), match.group(2) or ""
 
 
-def module(text: str) -> Any:
+def module(text: str) -> str:
     """Return the program's name, as traces have it."""
     return _first_group(r"^HloModule ([^\s,]+)", text)
 
 
-def computations(text: str) -> Any:
+def computations(text: str) -> dict[str, dict[str, Instruction]]:
     """Return {computation: {name: Instruction}}."""
     parts, here = dict[str, dict[str, Instruction]](), dict[str, Instruction]()
     for line in text.splitlines():
@@ -73,7 +73,9 @@ def computations(text: str) -> Any:
     return parts
 
 
-def rows(text: str, row: Callable[[Instruction], str | None], work_kinds: dict[str, str] | None = None) -> Any:
+def rows(
+    text: str, row: Callable[[Instruction], str | None], work_kinds: dict[str, str] | None = None
+) -> dict[str, tuple[list[str], Any]]:
     """Return {instruction: (rows, column)}.
 
     `row(instruction)`: its row by its name, or None. `work_kinds`: as of graphs.py.
@@ -104,7 +106,7 @@ def rows(text: str, row: Callable[[Instruction], str | None], work_kinds: dict[s
     return by_name
 
 
-def products(text: str) -> Any:
+def products(text: str) -> set[str]:
     """Return the names of instructions that multiply: products, convolutions, fusions of them, libraries."""
     parts = computations(text)
     every = (instruction for part in parts.values() for instruction in part.values())
@@ -115,7 +117,7 @@ def products(text: str) -> Any:
     }
 
 
-def _multiplies(instruction: Any) -> Any:
+def _multiplies(instruction: Instruction) -> bool:
     return instruction.opcode in PRODUCTS or (
         instruction.opcode == "custom-call" and instruction.op_name.endswith(LIBRARY)
     )
@@ -123,7 +125,7 @@ def _multiplies(instruction: Any) -> Any:
 
 def _behind(
     name: str, users: dict[str, list[str]], part: dict[str, Instruction], by_name: dict[str, tuple[list[str], Any]]
-) -> Any:
+) -> set[tuple[str, ...]]:
     """Return the distinct rows of an instruction's users, looking through those that are as good as free."""
     behind = set()
     for user in users.get(name, ()):
@@ -135,7 +137,7 @@ def _behind(
     return behind
 
 
-def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | None = None) -> Any:
+def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | None = None) -> str | None:
     """Return the kind of work; None where only symbols can show it."""
     if not served:
         return None
@@ -162,7 +164,7 @@ def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | N
     return "update" if all(x.endswith(" update") for x in served) else "element-wise"
 
 
-def product(layer: dict[str, Any], instruction: Any, batch: int) -> Any:
+def product(layer: dict[str, Any], instruction: Instruction, batch: int) -> str | None:
     """Return `dgrad` or `wgrad` for a product in a layer's backward pass, or None.
 
     By its shape, then by what it sums over: first dimensions for the weights (batch × inputs, batch × outputs), last

@@ -23,7 +23,7 @@ PRODUCT = ("dot_general", "add")  # the bias too
 
 def spans(
     jax: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False
-) -> Any:
+) -> list[dict[str, Any]]:
     """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
     options, profiler = jax.profiler.ProfileOptions(), jax.profiler
     options.python_tracer_level = 0
@@ -59,7 +59,7 @@ def tell(by_module: dict[str, Any], what: Any) -> Any:
     return ["framework"], None
 
 
-def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False) -> Any:
+def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False) -> str | None:
     """Return an instruction's row by its scope, `jit(_update)/transpose(jvp(fc1))/dot_general`, or None."""
     parts = instruction.op_name.split("/")
     last = parts[-1]
@@ -69,11 +69,11 @@ def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool
         if scope in recorder.LOSSES:
             return "loss"
         if scope.endswith((" update", ".update")):
-            return scope[: -len(" update")] + " update"
+            return f"{scope[: -len(' update')]} update"
         derives = backward or ("jvp(" in around and last in DERIVATIVE)
         for layer in layers:
             if scope == layer["name"] + " activation":
-                return scope + (" gradient" if derives else "")
+                return f"{scope} gradient" if derives else f"{scope}"
             if scope == layer["name"]:
                 activates = inside and layer["activation"] != "none"
                 if last == "add_any":
@@ -88,7 +88,7 @@ def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool
     return None
 
 
-def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool) -> Any:
+def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool) -> str | None:
     """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import os
+import types
 from typing import Any
 
 import boundary  # beside this file
@@ -31,7 +32,7 @@ class Named:
         self.module: str | None
         self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
 
-    def source(self) -> Any:
+    def source(self) -> types.CodeType:
         """Return the script's code, with the function decorated. Raises NoSuchStep."""
         with open(self.script, "rb") as stream:
             tree = ast.parse(stream.read(), self.script)
@@ -56,7 +57,7 @@ class Named:
         raise NoSuchStep(f"--step {self.step}: {who} no {self.function}")
 
 
-def _decorate(body: Any, parts: Any) -> Any:
+def _decorate(body: Any, parts: Any) -> bool:
     """Decorate a function, also below an `if` or a `try`; return whether it was found."""
     decorated = False
     for node in body:

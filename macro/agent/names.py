@@ -17,7 +17,7 @@ COMPILED = "_orig_mod"  # of a module that torch.compile wraps
 DEEP = 40  # frames looked into
 
 
-def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) -> Any:
+def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) -> str | None:
     """Return the outermost variable outside library code that is or holds this object; None without one.
 
     `skip`: prefixes of library file names; `holds(value)`: {id: path below}.
@@ -34,7 +34,7 @@ def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) ->
     return best
 
 
-def _among(variables: Any, wanted: Any, holds: Holds | None) -> Any:
+def _among(variables: dict[str, Any], wanted: Any, holds: Holds | None) -> str | None:
     for name, value in list(variables.items()):
         if value is wanted and name not in NOT_NAMES and not name.startswith("__"):
             return name
@@ -47,7 +47,7 @@ def _among(variables: Any, wanted: Any, holds: Holds | None) -> Any:
     return None
 
 
-def _below(value: Any, wanted: Any, holds: Holds | None) -> Any:
+def _below(value: Any, wanted: Any, holds: Holds | None) -> str:
     """Return an expression for the place in a list, tuple, dict or attributes; '' if it is not there."""
     item = _item(value, wanted)
     if item:
@@ -56,7 +56,7 @@ def _below(value: Any, wanted: Any, holds: Holds | None) -> Any:
     return "." + path if path else inside(value, wanted, holds)
 
 
-def _item(value: Any, wanted: Any) -> Any:
+def _item(value: Any, wanted: Any) -> str:
     if type(value) in (list, tuple):
         return next((f"[{i}]" for i, item in enumerate(value[:64]) if item is wanted), "")
     if type(value) is dict:
@@ -64,7 +64,7 @@ def _item(value: Any, wanted: Any) -> Any:
     return ""
 
 
-def inside(value: Any, wanted: Any, holds: Holds | None = None) -> Any:
+def inside(value: Any, wanted: Any, holds: Holds | None = None) -> str:
     """Return the attribute, or item of one, that is or holds the object: `.hidden[0]`; '' without one."""
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is not dict:
@@ -72,7 +72,7 @@ def inside(value: Any, wanted: Any, holds: Holds | None = None) -> Any:
     attributes = [(name, held) for name, held in list(attributes.items())[:256] if name != "_modules"]
     for name, held in attributes:
         if held is wanted:
-            return "." + name
+            return f".{name}"
     for name, held in attributes:
         item = _item(held, wanted)
         if item:
@@ -83,12 +83,12 @@ def inside(value: Any, wanted: Any, holds: Holds | None = None) -> Any:
     return ""
 
 
-def tidy(path: str) -> Any:
+def tidy(path: str) -> str:
     """Return a path without the wrapper of a compiler."""
     return ".".join(part for part in path.split(".") if part != COMPILED) or path
 
 
-def library_folders() -> Any:
+def library_folders() -> tuple[str, ...]:
     """Return prefixes of library file names: this folder, the standard library, packages."""
     import sysconfig
 

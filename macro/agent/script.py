@@ -55,7 +55,7 @@ class After:
     def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self.wanted = dict(wanted)  # {module: function to call with it}
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name not in self.wanted:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -149,9 +149,9 @@ class Watching:
             self.forward = boundary.Forward(self.torch, self.boundary, self._alone)
             self.forward.install()
 
-    def _held(self) -> Any:
+    def _held(self) -> bool:
         """Return whether a profiler of the script is on, and report the first time."""
-        on = self.torch.autograd._profiler_enabled()
+        on = bool(self.torch.autograd._profiler_enabled())
         if on and not self.reported:
             self.reported = True
             self.channel.send("held")
@@ -194,7 +194,7 @@ def run(job: dict[str, Any], watching: Watching) -> None:
     exec(code, module.__dict__)
 
 
-def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> Any:
+def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tuple[str, str, int]:
     """Run the script; return how it ended, the reason, and the exit code of this process."""
     try:
         run(job, watching)
@@ -217,7 +217,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> Any
         return "failed", _where(error, trace, job), 1
 
 
-def _where(error: Any, trace: Any, job: dict[str, Any]) -> Any:
+def _where(error: Any, trace: Any, job: dict[str, Any]) -> str:
     """Return an exception on one line, with the last line of the script that it passed."""
     line = None
     while trace is not None:
@@ -225,7 +225,7 @@ def _where(error: Any, trace: Any, job: dict[str, Any]) -> Any:
             line = trace.tb_lineno
         trace = trace.tb_next
     where = f"{os.path.basename(job['script'])}:{line}: " if line else ""
-    return where + loop.reason(error)
+    return f"{where}{loop.reason(error)}"
 
 
 def flush() -> None:

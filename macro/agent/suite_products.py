@@ -40,7 +40,7 @@ USED: dict[str, str] = {}  # the choices of this network
 AMONG: list[str] = []  # [digest of circumstances], taken before a library sets variables itself
 
 
-def _circumstances(job: dict[str, Any]) -> Any:
+def _circumstances(job: dict[str, Any]) -> str:
     """Return a digest of what makes one variant faster than another, the code of all of them included."""
     steered = {name: value for name, value in variables(TUNING).items() if not TALKS.search(name)}
     parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
@@ -94,7 +94,7 @@ class Products:
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
-    def _best(self, problem: Any) -> Any:
+    def _best(self, problem: Any) -> str:
         """Return the name of the fastest candidate. Raises NotImplementedError without one."""
         seconds = self._on_cores(problem)
         if not seconds:
@@ -108,7 +108,7 @@ class Products:
             self.device.scatter(block, i)
         return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
 
-    def _on_cores(self, problem: Any) -> Any:
+    def _on_cores(self, problem: Any) -> dict[str, float]:
         """Return seconds of each candidate; the fastest are called again."""
         views, calls = self._views(problem), {}
         for name in CANDIDATES[problem.op]:
@@ -128,7 +128,7 @@ class Products:
             return None
         return row.prepare(problem, self.device, self.setting)(views).call
 
-    def _seconds(self, call: Callable[..., Any]) -> Any:
+    def _seconds(self, call: Callable[..., Any]) -> float:
         clock = time.process_time if self.setting.threads == 1 else time.perf_counter
         start = clock()
         call()

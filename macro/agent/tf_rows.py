@@ -26,7 +26,7 @@ PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
 KERNELS = "in a graph"
 
 
-def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]]) -> Any:
+def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
     profiler, modules = tf.profiler.experimental, set[str]()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
@@ -49,7 +49,7 @@ def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[s
     )
 
 
-def module(name: str) -> Any:
+def module(name: str) -> str:
     """Return a module's name as in its text, without the configuration that the trace appends."""
     return re.sub(r"XlaMust\w*", "", name)
 
@@ -80,12 +80,12 @@ def multiplies(what: Any) -> bool:
     return "MatMul" in kind or "Conv2D" in kind
 
 
-def row(name: str, layers: list[dict[str, Any]]) -> Any:
+def row(name: str, layers: list[dict[str, Any]]) -> str | None:
     """Return the row of an XLA instruction by the operation it comes from, or None."""
-    return (rows(name, "", layers) or [None])[0]
+    return next(iter(rows(name, "", layers)), None)
 
 
-def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> Any:
+def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> list[str]:
     """Return the rows of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`.
 
     `kind` matters where a kernel does more than its name shows. A layer's variables are the weights, then the bias.
@@ -115,7 +115,7 @@ def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> Any:
     return ["framework"] if around or (kind and len(parts) == 1) else []
 
 
-def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: bool) -> Any:
+def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: bool) -> list[str]:
     """Return a layer's rows; `what`: the operation; `last`: which of its gradients."""
     scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
     if backward:
@@ -133,7 +133,7 @@ def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: 
     return [scope + " forward"]
 
 
-def column(served: list[str], kind: str) -> Any:
+def column(served: list[str], kind: str) -> str | None:
     """Return a kernel's kind of work; None for products, whose symbols show it."""
     if not served or "MatMul" in kind:
         return None

@@ -100,7 +100,7 @@ class Modules:
             if inner is module:
                 break
 
-    def path(self, module: Any, parent: Any) -> Any:
+    def path(self, module: Any, parent: Any) -> str:
         """Return a module's path as the user would write it: below its parent, as before, or a variable."""
         key = id(parent), id(module)
         if key not in self.paths:
@@ -108,7 +108,7 @@ class Modules:
             self.known.setdefault(id(module), (self.paths[key], module))  # held, so that its id stays its own
         return self.paths[key]
 
-    def _path(self, module: Any, parent: Any) -> Any:
+    def _path(self, module: Any, parent: Any) -> str:
         if parent is not None:
             above = self.known[id(parent)][0] if id(parent) in self.known else type(parent).__name__
             below = next((name for name, child in parent.named_modules() if child is module and name), None)
@@ -120,7 +120,7 @@ class Modules:
         variable = names.in_frames(module, self.library, self._holds)
         return variable or type(module).__name__
 
-    def _holds(self, value: Any) -> Any:
+    def _holds(self, value: Any) -> dict[int, str]:
         if not issubclass(type(value), self.torch.nn.Module):
             return {}
         if id(value) not in self.held:

@@ -42,7 +42,7 @@ UPDATES = (
 )
 
 
-def align(events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int, int]], parameters: Any) -> Any:
+def align(events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int, int]], parameters: Any) -> list[Any]:
     """Return (rows, column) of each event.
 
     `layers`: (name, inputs, outputs) in order; `parameters`: (layer, shape) in the optimizer's order.
@@ -50,7 +50,7 @@ def align(events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int,
     return _Alignment(events, batch, layers, parameters).assigned
 
 
-def product(name: str, rows: list[str]) -> Any:
+def product(name: str, rows: list[str]) -> float:
     """Return the share of each row's products that an operation computes.
 
     A product that may be of several rows is of only one; a convolution's gradients are computed by one call.
@@ -82,7 +82,7 @@ class _Alignment:
             self.assigned.append(self._event(i))
         self._settle()
 
-    def _event(self, i: int) -> Any:
+    def _event(self, i: int) -> tuple[list[str], str | None]:
         event = self.events[i]
         name, within = event["name"], event["within"]
         short = name[6:] if name.startswith("aten::") else name
@@ -105,7 +105,7 @@ class _Alignment:
             return self._backward(i, short, node[len(NODE) :], around, column)
         return self._forward(event, short, around, column)
 
-    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> Any:
+    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
         if short in PRODUCTS and not self._words(around, "forward") and not self._repeated(event["shapes"]):
             self.forwards += 1
         layer = (self.forwards - 1) % len(self.names)
@@ -117,7 +117,7 @@ class _Alignment:
             return [self.names[layer] + " activation"], column
         return self._outside(short, around, column)
 
-    def _outside(self, short: str, around: Any, column: str | None) -> Any:
+    def _outside(self, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
         """Return rows and column of an operation outside of layers."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
@@ -143,7 +143,7 @@ class _Alignment:
     def _words(rows: list[str], what: Any) -> list[Any]:
         return [row for row in rows if row.endswith(" " + what)]
 
-    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> Any:
+    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> tuple[list[str], str | None]:
         """Return the rows of autograd's operations; a node's own time is the framework's."""
         if self.events[i]["name"].startswith(NODE):
             if node == "CompiledFunctionBackward":
@@ -163,12 +163,12 @@ class _Alignment:
             return self._compiled(self.events[i]["shapes"]), column
         return around or FRAMEWORK, column
 
-    def _sequence(self, i: int) -> Any:
+    def _sequence(self, i: int) -> int:
         while not self.events[i]["name"].startswith(NODE):
             i = self.events[i]["within"]
-        return self.events[i]["sequence"]
+        return int(self.events[i]["sequence"])
 
-    def _fits(self, shapes: list[list[int]], layer: int) -> Any:
+    def _fits(self, shapes: list[list[int]], layer: int) -> list[str]:
         """Return which of a layer's two gradients a product of these shapes can be."""
         _, inputs, outputs = self.layers[layer]
         sizes = [list(shape) for shape in shapes[:2]]
@@ -180,13 +180,13 @@ class _Alignment:
             fits.append("wgrad")
         return fits
 
-    def _stored(self, layer: int) -> Any:
+    def _stored(self, layer: int) -> tuple[int, ...]:
         """Return the shape of a layer's weights: (outputs, inputs), or as Keras stores them."""
         name, inputs, outputs = self.layers[layer]
         stored = [tuple(shape) for owner, shape in self.parameters if owner == name and len(shape) == 2]
         return stored[0] if stored else (outputs, inputs)
 
-    def _product(self, i: int, layer: int | None, order: Any) -> list[Any]:
+    def _product(self, i: int, layer: int | None, order: Any) -> list[str]:
         if layer is None:
             return []
         beside = [x for x in self.inside[self.events[i]["within"]] if self.events[x]["name"] == "aten::mm"]
@@ -196,7 +196,7 @@ class _Alignment:
             return []
         return [f"{self.names[layer]} {by_order if by_order in fits else fits[0]}"]
 
-    def _compiled(self, shapes: list[list[int]]) -> Any:
+    def _compiled(self, shapes: list[list[int]]) -> list[str]:
         """Return the gradients that a compiled product can be by now: one row, or several."""
         can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
         can += [(self.behind, "dgrad")] if self.behind else []
@@ -213,7 +213,7 @@ class _Alignment:
                 rows[:] = [row for row in rows if row not in settled] or rows
         self.products = []
 
-    def _kernel(self, name: str, node: Any) -> Any:
+    def _kernel(self, name: str, node: Any) -> tuple[list[str], str | None]:
         """Return the rows of an inductor kernel by its name; derivatives come from the last layer on."""
         rows, layer, softmax = [], (self.forwards - 1) % len(self.names), "log_softmax" in name
         if node is None:
@@ -229,7 +229,7 @@ class _Alignment:
                 rows += self._biases([len(self.names) - 1] if rows else range(self.behind, len(self.names)))
         return rows, "softmax" if softmax else "element-wise"
 
-    def _biases(self, layers: Iterable[int]) -> Any:
+    def _biases(self, layers: Iterable[int]) -> list[str]:
         """Return these layers' bias gradients that are not assigned yet."""
         rows = [self.names[x] + " bias gradient" for x in layers]
         rows = [row for row in rows if row not in self.summed]

@@ -17,7 +17,7 @@ PARTS = ("copy", "clear")  # columns that differ from a layer's kind of work
 SUMS = ("add", "add_")  # sums by autograd's engine of several layers' gradients
 
 
-def align(events: list[dict[str, Any]], layers: list[dict[str, Any]], parameters: Any) -> Any:
+def align(events: list[dict[str, Any]], layers: list[dict[str, Any]], parameters: Any) -> list[Any]:
     """Return (rows, column) of each event.
 
     `layers`: of a network's plan; `parameters`: (layer, shape) in the optimizer's order.
@@ -33,7 +33,7 @@ class _Scopes(torch_rows._Alignment):
         self.around: dict[Any, tuple[str, str] | None] = {}  # event: the scope around it
         super().__init__(events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
-    def _event(self, i: int) -> Any:
+    def _event(self, i: int) -> tuple[list[str], str | None]:
         event = self.events[i]
         self.around[i] = self.scopes.get(event["name"], self.around.get(event["within"]))
         if event["name"] in self.scopes:
@@ -45,7 +45,7 @@ class _Scopes(torch_rows._Alignment):
         name, what = scope
         return "{} {}".format(name, what or "forward")
 
-    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> Any:
+    def _forward(self, event: Any, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
         scope = self.around[len(self.assigned)]  # events come in their order
         if scope is not None:
             if event["sequence"] >= 0:
@@ -53,7 +53,7 @@ class _Scopes(torch_rows._Alignment):
             return [self._forward_row(scope)], self._column(scope, column)
         return self._outside(short, around, column)
 
-    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> Any:
+    def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> tuple[list[str], str | None]:
         if self.events[i]["name"].startswith(NODE):
             return torch_rows.FRAMEWORK, None
         if node in LOSS_NODES:

@@ -50,7 +50,7 @@ def profiled(run: Callable[[], object]) -> Any:
     return [mark, *rest], least[1], (began, ended)
 
 
-def nested(events: Any) -> Any:
+def nested(events: Any) -> list[dict[str, Any]]:
     """Return each event with the index of the one around it, `within`."""
     placed, open_ones = list[dict[str, Any]](), list[int]()
     for i, event in enumerate(events):
@@ -61,7 +61,7 @@ def nested(events: Any) -> Any:
     return placed
 
 
-def spans(run: Callable[[], object], align: Callable[[Any], Any]) -> list[Any]:
+def spans(run: Callable[[], object], align: Callable[[Any], Any]) -> list[dict[str, Any]]:
     """Return the spans of `run` with rows from `align`; what is in no operation is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])

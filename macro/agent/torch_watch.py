@@ -122,16 +122,16 @@ class Spans:
                 shapes.append(_shapes(event))
         return {"names": list(numbers), "columns": columns, "shapes": shapes}
 
-    def _shift(self, events: Any) -> Any:
+    def _shift(self, events: Any) -> int:
         """Return nanoseconds from the profiler's clock to the monotonic one."""
         starts = sorted(event.start_ns() for event in events if event.name() == CALIBRATE)
         if len(starts) != len(self.marks):
             return 0
         took, before = min(self.marks)
-        return before + took // 4 - starts[self.marks.index((took, before))]
+        return int(before + took // 4 - starts[self.marks.index((took, before))])
 
 
-def _shapes(event: Any) -> Any:
+def _shapes(event: Any) -> list[Any]:
     """Return an event's shapes, strides if recorded, types, and values of inputs that are no tensors."""
     columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
     columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
@@ -151,7 +151,7 @@ def on_gpu(torch: Any, optimizers: list[Any]) -> bool:
     return any(torch.cuda.memory_allocated(gpu) for gpu in gpus)
 
 
-def parameters(torch: Any, optimizers: list[Any]) -> Any:
+def parameters(torch: Any, optimizers: list[Any]) -> list[list[Any]]:
     """Return [type, number of parameters, their bytes] of each optimizer."""
     rows = []
     for optimizer in optimizers:
@@ -162,7 +162,7 @@ def parameters(torch: Any, optimizers: list[Any]) -> Any:
     return rows
 
 
-def identity(torch: Any) -> Any:
+def identity(torch: Any) -> dict[str, Any]:
     """Return PyTorch's version, threads and flags."""
     facts = {"framework": "pytorch", "version": torch.__version__, "threads": torch.get_num_threads()}
     facts["interop_threads"] = torch.get_num_interop_threads()

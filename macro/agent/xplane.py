@@ -23,7 +23,7 @@ BITS = (1 << 64) - 1
 UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
 
 
-def _varint(data: bytes, at: int) -> Any:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]
@@ -37,6 +37,7 @@ def _varint(data: bytes, at: int) -> Any:
 def _fields(data: bytes) -> Iterator[Any]:
     """Yield (number, value) of a message's fields; a value is an integer, a double, or bytes."""
     at, end = 0, len(data)
+    value: Any
     while at < end:
         key, at = _varint(data, at)
         kind = key & 7
@@ -52,7 +53,7 @@ def _fields(data: bytes) -> Iterator[Any]:
         yield key >> 3, value
 
 
-def _parts(data: bytes) -> Any:
+def _parts(data: bytes) -> dict[int, list[Any]]:
     """Return the values of a message by number."""
     values = dict[int, list[Any]]()
     for number, value in _fields(data):
@@ -60,11 +61,11 @@ def _parts(data: bytes) -> Any:
     return values
 
 
-def _text(parts: Any, number: int) -> Any:
-    return parts.get(number, [b""])[0].decode("utf-8", "replace")
+def _text(parts: dict[int, list[Any]], number: int) -> str:
+    return str(parts.get(number, [b""])[0], "utf-8", "replace")
 
 
-def _names(entries: Any) -> Any:
+def _names(entries: Any) -> dict[int, str]:
     """Return the names in a map of metadata."""
     names = {}
     for entry in entries:
@@ -73,7 +74,7 @@ def _names(entries: Any) -> Any:
     return names
 
 
-def _stats(entries: Any, names: Any) -> Any:
+def _stats(entries: Any, names: Any) -> dict[Any, Any]:
     stats = {}
     for entry in entries:
         fields = dict(_fields(entry))
@@ -106,7 +107,7 @@ def _lines(plane: Any) -> Iterator[Any]:
         yield line.get(1, [0])[0], sorted(events, key=lambda event: (event[0], -event[1]))
 
 
-def system_thread(number: int) -> Any:
+def system_thread(number: int) -> int | None:
     """Return the system's id of a trace's thread while it lives; None if it cannot be found."""
     number ^= number >> 47
     number = number * UNMULTIPLY & BITS
@@ -161,7 +162,7 @@ def _tasks(events: Any, operations: Any) -> Iterator[Any]:
             yield began, min([start, *starts[at : at + 1]]), number
 
 
-def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> Any:
+def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> list[Any]:
     """Return (thread, start, end, what, part) of each event that `operation(name, stats)` identifies.
 
     Each task of a thread pool that was made in such an operation is a part of it, wherever it ran. A task that goes on
@@ -213,7 +214,7 @@ def _helped(start: int, end: int, busy: Any) -> Iterator[Any]:
             yield left, right, there[0]
 
 
-def profiled(start: Callable[[str], object], stop: Callable[[], object], run: Callable[[], object]) -> Any:
+def profiled(start: Callable[[str], object], stop: Callable[[], object], run: Callable[[], object]) -> bytes:
     """Return the xplane file of what `run` does between start(folder) and stop(); empty if none was written."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
@@ -237,7 +238,7 @@ def record(
     stop: Callable[[], object],
     annotate: Callable[[str], Any],
     run: Callable[[], object],
-) -> Any:
+) -> tuple[list[Any], int]:
     """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
     moments = []
 
@@ -253,7 +254,9 @@ def record(
     return list(lines(data)), moments[0]
 
 
-def named(intervals: Any, moment: int, tell: Callable[[Any], Any], multiplies: Callable[[Any], bool]) -> Any:
+def named(
+    intervals: Any, moment: int, tell: Callable[[Any], Any], multiplies: Callable[[Any], bool]
+) -> list[dict[str, Any]]:
     """Return spans as in recorder.py from those of `spans`, whose `what` is a name or ends in it.
 
     `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.

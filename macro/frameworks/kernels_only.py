@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 # The suite's root, behind macro/agent: this file is run by path.
 sys.path.insert(1, str(next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())))
 
-import device_clocks  # of macro/agent
-import numpy_losses
+import numpy_losses  # of macro/agent
 import numpy_optimizers
 import suite_layers
 import suite_products
@@ -23,6 +21,19 @@ ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run 
 RECIPE: dict[str, Any] = {}
 DEVICES = ("cpu", "fake")
 KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
+
+
+def _numpy() -> Any:
+    """Return the adapter of NumPy, whose name a package has."""
+    spec = importlib.util.spec_from_file_location("plain", Path(__file__).with_name("numpy.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+plain = _numpy()
+trace, profile, record = plain.trace, plain.profile, plain.record
 
 
 def available() -> None:
@@ -36,18 +47,6 @@ def identity(job: dict[str, Any]) -> Any:
     return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
 
 
-def trace(model: Any, run: Callable[[], object]) -> Any:
-    return model.do.trace(run)
-
-
-def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> None:
-    device_clocks.play(model.do, call, count, path)
-
-
-def record(model: Any, run: Callable[[], object]) -> Any:
-    return model.do.record(run)
-
-
 def build(job: dict[str, Any]) -> Any:
     """Return the model with its kernels chosen, so that they are proven and reported before any timing."""
     model = Model(job)
@@ -55,16 +54,7 @@ def build(job: dict[str, Any]) -> Any:
     return model
 
 
-def _numpy() -> Any:
-    """Return the adapter of NumPy, whose name a package has."""
-    spec = importlib.util.spec_from_file_location("plain", Path(__file__).with_name("numpy.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class Model(_numpy().Model):  # type: ignore[misc]
+class Model(plain.Model):  # type: ignore[misc, name-defined]
     """NumPy's model with layers, loss and optimizer of the suite's kernels.
 
     Steps of SGD move the weights of dense layers, or their velocity, in the product that computes a gradient.

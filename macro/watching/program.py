@@ -176,7 +176,7 @@ class ScriptObserver(Observer):
             if begun:
                 raise
             python = self.script.python
-            raise UsageError(f"--python {python}: no Python 3.6 or later that runs scripts: {ended.reason}") from None
+            raise UsageError(f"--python {python}: no Python 3.9 or later that runs scripts: {ended.reason}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
         """Return the next message; None where none comes by then. Raises Ended."""

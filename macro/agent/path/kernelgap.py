@@ -1,4 +1,6 @@
-"""Marks a program's steps for `python -m macro explain SCRIPT`, which puts this folder on the script's path:
+"""Marks of a program's steps, for `python -m macro explain SCRIPT`.
+
+The command puts this folder on the script's path:
 
     try:
         from kernelgap import step
@@ -9,19 +11,21 @@
         with step():
             ...
 
-A step is what runs inside; where nobody looks it does nothing. It stands in for
-the package kernelgap, which exports the same class, where that is not installed.
+A step is what runs inside; where nobody looks it does nothing. It stands in for the package kernelgap, which exports
+the same class, where that is not installed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
 class step:
     """A step, as a context manager."""
 
-    begin = end = None  # called at both ends of a step, where somebody looks
+    begin: Callable[[], None] | None = None  # called at both ends of a step, where somebody looks
+    end: Callable[[], None] | None = None
 
     def __enter__(self) -> Any:
         if step.begin is not None:

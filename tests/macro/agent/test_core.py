@@ -33,3 +33,9 @@ def test_a_file_is_of_python_3_6(path: Path) -> None:
     packages = {name.partition(".")[0] for name in imported}
     known = {"numpy", path.stem, *(x.stem for x in CORE), *(x.stem for x in OLD.get(path.stem, ()))}
     assert packages <= (sys.stdlib_module_names | known) - {"__future__", "dataclasses", "graphlib", "tomllib"}
+
+
+def test_all_else_is_of_python_3_9() -> None:
+    """A user's interpreter runs the observer of scripts, an environment's the adapters."""
+    for path in (*code.AGENT.rglob("*.py"), *code.ADAPTERS.glob("[a-z]*.py")):
+        ast.parse(path.read_text(), feature_version=(3, 9))

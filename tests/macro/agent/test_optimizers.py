@@ -1,5 +1,4 @@
-"""What moves weights, and losses: NumPy's passes are the documented formulas, its gradients the derivatives, and every
-framework goes where they go."""
+"""NumPy's optimizers are the documented formulas, its losses' gradients derivatives; all others go where it goes."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ def _large_epsilon(optimizer: str) -> dict[str, float]:
 
 
 def documented(network: Network, count: int, g: Any, rows: Any) -> Any:
-    """Weights and state after the `count`-th step, by kernels/ops/optimizer/problem.py, whose steps are late in
-    training: earlier ones of adam have another rate and epsilon."""
+    """Return weights and state after the `count`-th step: earlier ones of adam have another rate and epsilon."""
     rate, epsilon = network.rate, network.epsilon
     if network.optimizer == "adam":
         first, second = 1 - network.momentum**count, 1 - network.rho**count

@@ -224,8 +224,7 @@ def surplus(recorded: list[dict[str, Any]], traced: list[dict[str, Any]]) -> lis
 
 
 def test_what_only_the_recording_does_is_found(built: Callable[..., tuple[ModuleType, Any]]) -> None:
-    """A tensor used three times: autograd adds its gradients in place, while recorded it makes fresh ones, which is
-    a call more of the sum over the step than the step has; of the networks here nothing is."""
+    """Gradients of a tensor used three times are added in place, afresh while recorded; no network here has such."""
     import torch
 
     x = torch.randn(16, 16, requires_grad=True)

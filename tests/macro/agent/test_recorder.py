@@ -1,5 +1,4 @@
-"""What a framework's process keeps of a step, spans and calls to be replayed; perf, which must answer; and the lines
-to the driver."""
+"""Spans of a framework's step and calls to be replayed; perf, which must answer; and the lines to the driver."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which row of a network with convolutions an operation of JAX or TensorFlow serves: by scopes, and where XLA leaves
-none, by what uses it; and how statistics and masks lie in memory there."""
+"""Rows of JAX's and TensorFlow's operations in a network with convolutions; statistics and masks in memory there."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ ENTRY %main (x: f32[4,9,9,3]) -> f32[4,4,4,3] {
 
 
 def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
-    """The gradient of a pooling is a search for the largest and a scatter, of which the last has a name. A convolution
-    without one, whose result is subtracted from filters, is their gradient."""
+    """A search for the largest and a named scatter: a pooling's gradient; what is subtracted from filters: theirs."""
     import graphs
     import hlo
     import jax_trace

@@ -1,5 +1,4 @@
-"""Which row an operation of JAX or TensorFlow serves, by recorded programs and names of the network 784-512-256-10
-at batch 64; and a trace's file, its tasks in thread pools and its threads."""
+"""Rows of JAX's and TensorFlow's operations in recorded programs of 784-512-256-10; a trace's tasks and threads."""
 
 from __future__ import annotations
 
@@ -223,8 +222,7 @@ def recorded(threads: dict[int, list[tuple[str, int, int, dict[str, int]]]]) -> 
 
 
 def test_tasks_of_a_pool_belong_to_the_operation_that_made_them() -> None:
-    """An operation begun on thread 1 hands a task to thread 2, which makes another of it there; the second
-    ends where the next operation begins. A task made by none is none's."""
+    """Tasks on another thread, the second made by the first and ended by the next operation; one made by none."""
     import xplane  # type: ignore[import-not-found]
 
     pool = xplane.POOL

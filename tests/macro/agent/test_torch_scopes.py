@@ -1,5 +1,4 @@
-"""Operations of PyTorch and the rows of a network of any graph that they belong to, on the network of all kinds;
-and what a model says that its knobs made."""
+"""Rows of PyTorch's operations in the network of all kinds; and what a model reports of its knobs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What PyTorch's profiler and hooks tell: each product of a zoo in the row of the layer that has its sizes, nothing
-left of looking."""
+"""PyTorch's profiler and hooks: each product of a zoo in the row of the layer of its sizes, nothing left of looking."""
 
 from __future__ import annotations
 

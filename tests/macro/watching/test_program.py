@@ -173,7 +173,7 @@ def test_each_early_end_is_a_line(
 
 def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
     fake = Program(most=-1, last=Died("ends its process with exit code 0"))
-    with pytest.raises(UsageError, match=r"--python python: no Python 3\.6 or later that runs scripts: ends its"):
+    with pytest.raises(UsageError, match=r"--python python: no Python 3\.9 or later that runs scripts: ends its"):
         watched(fake)
 
 

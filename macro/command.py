@@ -27,12 +27,14 @@ REFUSED = {  # variables that adapters set themselves
     "KERAS_HOME": "it is a folder of the environment's",
     "JAX_PLATFORMS": "--device says where",
 }
+INSTEAD = {"--division": "type python -m macro advise NETWORK FRAMEWORK --shell FILE, which writes what to set"}
 LETTERS = string.ascii_lowercase[1:]  # of twins
 
 
 def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
     """Return the options of every command that runs frameworks. `several`: batches, in a comma list."""
     options = Parser(f"python -m macro {command}", description=about, allow_abbrev=False)
+    options.instead = INSTEAD
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
     if several:

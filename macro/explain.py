@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     from macro.networks.layer import PHASES
 
     options = Parser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
+    options.instead = command.INSTEAD
     options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")

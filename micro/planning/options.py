@@ -66,6 +66,7 @@ class Parser(OneLineParser):
 
     raising = False
     words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    instead: Mapping[str, str] = MappingProxyType({})  # what to type for options that went, beside `removed`
 
     def called(self, option: str) -> list[str]:
         """Return the axes that have this option's word as another name."""
@@ -76,7 +77,7 @@ class Parser(OneLineParser):
         """Return what to type instead of a removed option, else the message with the nearest option there is."""
         for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
             option = word.partition("=")[0]
-            if instead := removed().get(f"{self.prog} {option}"):
+            if instead := self.instead.get(option) or removed().get(f"{self.prog} {option}"):
                 return f"{option} is no option any more: {instead}"
         return super().suggested(message)
 
@@ -90,10 +91,7 @@ def removed() -> dict[str, str]:
     """Return what to type instead of an option of the release before, by its command and the option."""
     explain = suite.subcommand("explain", "FILE.py")
     micro, searched = "type python -m micro", "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
-    tuned = suite.subcommand("advise", "NETWORK", "FRAMEWORK", "--shell", "FILE")
-    advice = f"type {tuned}, which writes what to set"
     return {
-        **dict.fromkeys(("python -m macro run --division", "python -m macro explain --division"), advice),
         "python -m micro --part": f"{micro} all --device cuda:0 --budget 8m: what matters most comes first",
         "python -m micro.conv --bias-before-norm": f"{micro}.conv --variant torch,torch-bias",
         "python -m micro.conv --first": f"{micro}.conv --c 3 --h 224 --w 224 --r 11 --s 11 --stride 4 --vary direction",

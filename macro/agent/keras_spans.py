@@ -46,7 +46,7 @@ def _tensorflow(model: Any, run: Callable[[], object]) -> Any:
     import tf_rows
 
     # No programs of XLA: Keras compiles none for a CPU.
-    return tf_rows.spans(tf, run, (), model.network["layers"])
+    return tf_rows.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
 def _jax(model: Any, run: Callable[[], object]) -> Any:

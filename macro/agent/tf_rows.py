@@ -1,4 +1,7 @@
-"""Spans of a TensorFlow program by its profiler, and their rows by scopes, in a graph and under XLA; eagerly none."""
+"""Spans of a TensorFlow program by its profiler, and their rows: in a graph and under XLA by scopes, else by order.
+
+Eagerly also by the shapes that operations allocate.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,25 @@ KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # suffix of a scope that is entered again
 UPDATES = (  # operations of an optimizer without a kernel of its own
-    *("Mul", "Sub", "AddV2", "Square", "Sqrt", "RealDiv"),
-    *("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"),
+    "Mul",
+    "Sub",
+    "AddV2",
+    "Square",
+    "Sqrt",
+    "RealDiv",
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
 )
 KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # by a part of a kernel's name
 PASSES = (
     "BiasAdd|Sigmoid|Relu|Tanh|Soft(plus|sign)|Exp|Log|Mul|Add|Sub|Neg|Abs|R?Sqrt|Square|Div|RealDiv|Maximum|Minimum"
 )
 PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
-KERNELS = "in a graph"
+EAGER, KERNELS = "eagerly", "in a graph"
 
 
-def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int) -> Any:
     """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
     profiler, modules = tf.profiler.experimental, set[str]()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
@@ -43,6 +53,8 @@ def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[s
                 text, lambda instruction: row(instruction.op_name, layers), graphs.work_kinds(layers)
             )
             products.update((hlo.module(text), name) for name in hlo.products(text))
+    if all(spec["kind"] == "dense" for spec in layers):  # else the order does not determine the layer
+        eager(traced, layers, batch)
     intervals = xplane.spans(traced, operation)
     return xplane.named(
         intervals, moment, lambda what: tell(by_module, layers, what), lambda what: what in products or multiplies(what)
@@ -58,6 +70,8 @@ def operation(name: str, stats: dict[str, Any]) -> Any:
     """Return (module, instruction) under XLA, a kernel, the name of what surrounds those, or None."""
     if "hlo_op" in stats:
         return module(stats.get("hlo_module", "")), stats["hlo_op"]
+    if "rows" in stats:
+        return EAGER, stats["rows"], stats["eager_op"]
     if name in AROUND or name == recorder.CALIBRATE or "tf_function_call" in stats:
         return name
     kernel = KERNEL.match(name)
@@ -65,9 +79,11 @@ def operation(name: str, stats: dict[str, Any]) -> Any:
 
 
 def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> Any:
-    """Return rows and column of what `operation` returned."""
+    """Return rows and column of what `operation` and `eager` returned."""
     if not isinstance(what, tuple):
         return ["framework"], None
+    if what[0] == EAGER:
+        return list(what[1]), column(list(what[1]), what[2])
     if what[0] == KERNELS:
         served = rows(what[2], what[1], layers)
         return served, column(served, what[1])
@@ -76,7 +92,7 @@ def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> 
 
 def multiplies(what: Any) -> bool:
     """Return whether a kernel from `operation` is a product or a convolution."""
-    kind = what[1] if isinstance(what, tuple) and what[0] == KERNELS else ""
+    kind = {EAGER: what[-1], KERNELS: what[1]}.get(what[0], "") if isinstance(what, tuple) else ""
     return "MatMul" in kind or "Conv2D" in kind
 
 
@@ -149,3 +165,58 @@ def column(served: list[str], kind: str) -> str | None:
     if re.match(PASSES, kind) and served != ["framework"]:
         return "element-wise"
     return "packing" if served == ["layout"] or kind == "Transpose" else None
+
+
+def eager(traced: Any, layers: list[dict[str, Any]], batch: int) -> None:
+    """Write the rows of eager operations, which no scope names, into their events."""
+    calls, shapes = [], []
+    for _, events in traced:
+        for start, end, name, stats in events:
+            if stats.get("eager_op") and not stats.get("is_func"):
+                calls.append((start, end, stats))
+            elif name == "MemoryAllocation" and stats.get("region_type") == "output":
+                words = re.findall(r"\d+", stats.get("shape", ""))
+                shapes.append((start, tuple(int(word) for word in words)))
+    calls.sort(key=lambda call: call[0])
+    allocated = [[shape for when, shape in shapes if start <= when <= end] for start, end, _ in calls]
+    kinds = [stats["eager_op"] for _, _, stats in calls]
+    served = in_order([(kind, sizes[-1] if sizes else None) for kind, sizes in zip(kinds, allocated)], layers, batch)
+    for (_, _, stats), names in zip(calls, served):
+        stats["rows"] = tuple(names)
+
+
+def in_order(calls: Any, layers: list[dict[str, Any]], batch: int) -> Any:
+    """Return the rows of each (kind, shape it allocates or None), in the order of a step.
+
+    The products of a backward pass are assigned by their shapes, or else the input's gradient first.
+    """
+    forward, backward, products, updates, losing = -1, None, 0, 0, False
+    served = []
+    for kind, shape in calls:
+        layer = layers[backward if backward is not None else max(forward, 0)]
+        if kind == "MatMul" and (backward is None or (backward == 0 and products)):
+            forward = 0 if backward is not None else (forward + 1) % len(layers)
+            backward, updates, losing = None, 0, False
+            row = layers[forward]["name"] + " forward"
+        elif kind == "MatMul":
+            x, w = (batch, layer["inputs"]), (layer["inputs"], layer["outputs"])
+            weights = shape == w if shape in (x, w) and x != w else bool(products)
+            products += 1
+            row = layer["name"] + (" wgrad" if weights or layer["first"] else " dgrad")
+        elif kind == "BiasAdd":
+            row = layer["name"] + " forward"
+        elif kind in ("Sigmoid", "Relu"):
+            row = layer["name"] + " activation"
+        elif kind in ("SigmoidGrad", "ReluGrad"):
+            row = layers[backward - 1]["name"] + " activation gradient" if backward else None
+        elif kind == "BiasAddGrad":
+            backward, products, losing = len(layers) - 1 if backward is None else backward - 1, 0, False
+            row = layers[backward]["name"] + " bias gradient"
+        elif kind.startswith("ResourceApply"):
+            row = layers[min(updates // 2, len(layers) - 1)]["name"] + " update"
+            forward, backward, updates = -1, None, updates + 1
+        else:
+            losing = losing or kind == "SparseSoftmaxCrossEntropyWithLogits"
+            row = "loss" if losing else "framework"
+        served.append([row] if row else [])
+    return served

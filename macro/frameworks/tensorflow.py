@@ -79,7 +79,7 @@ def build(job: dict[str, Any]) -> Any:
 
 
 def trace(model: Any, run: Callable[[], object]) -> Any:
-    return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"])
+    return tf_rows.spans(model.tf, run, model.programs(), model.network["layers"], int(model.labels.shape[0]))
 
 
 class Model:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from importlib import import_module
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,15 +14,27 @@ import pytest
 from macro.frameworks import find
 from macro.networks.base import chain
 from tests.conftest import load
+from tests.macro.agent.conftest import CORE, FOLDER
 from tests.macro.models import asked
 
 TRACES = Path(__file__).parents[1] / "traces"
-pytestmark = pytest.mark.usefixtures("beside")
 LAYERS = ("fc1", "fc2", "fc3", "out")
 
 
 @pytest.fixture
-def built(beside: None, tmp_path: Path) -> Callable[..., tuple[ModuleType, Any]]:
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """A module of the worker's by its name, as the worker sees it: beside the loop."""
+    monkeypatch.syspath_prepend(str(CORE))
+    monkeypatch.syspath_prepend(str(FOLDER))
+    before = set(sys.modules)
+    yield lambda name: __import__(name)
+    for name in set(sys.modules) - before:
+        if name in ("recorder", "torch_rows", "torch_trace", "torch_record"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def built(worker: Callable[[str], ModuleType], tmp_path: Path) -> Callable[..., tuple[ModuleType, Any]]:
     """`built(**knobs)`: the adapter, and its model of a small network."""
     pytest.importorskip("torch", reason="no torch: pip install torch")
 
@@ -34,12 +46,12 @@ def built(beside: None, tmp_path: Path) -> Callable[..., tuple[ModuleType, Any]]
     return build
 
 
-def aligned(file: str) -> list[tuple[str, list[str], str | None]]:
+def aligned(worker: Callable[[str], ModuleType], file: str) -> list[tuple[str, list[str], str | None]]:
     """Name, rows and column of each event of a kept trace."""
     kept = json.loads((TRACES / file).read_text("utf-8"))
     words = ("name", "start", "end", "sequence", "shapes")
-    events = import_module("torch_trace").nested([dict(zip(words, event, strict=True)) for event in kept["events"]])
-    told = import_module("torch_rows").align(events, kept["batch"], kept["layers"], kept["parameters"])
+    events = worker("torch_trace").nested([dict(zip(words, event, strict=True)) for event in kept["events"]])
+    told = worker("torch_rows").align(events, kept["batch"], kept["layers"], kept["parameters"])
     return [(event["name"], *one) for event, one in zip(events, told, strict=True)]
 
 
@@ -47,9 +59,9 @@ def rows_of(told: list[tuple[str, list[str], str | None]], *names: str) -> list[
     return [" + ".join(rows) for name, rows, _ in told if name in names]
 
 
-def test_each_product_of_a_step_has_its_row() -> None:
+def test_each_product_of_a_step_has_its_row(worker: Callable[[str], ModuleType]) -> None:
     """fc2's and fc3's gradients have all the same shapes: order alone tells them."""
-    told = aligned("pytorch-plain.json")
+    told = aligned(worker, "pytorch-plain.json")
     assert rows_of(told, "aten::addmm") == [f"{name} forward" for name in LAYERS]
     assert rows_of(told, "aten::mm") == [
         "out dgrad",
@@ -63,8 +75,8 @@ def test_each_product_of_a_step_has_its_row() -> None:
     assert {column for name, _, column in told if name in ("aten::mm", "aten::addmm")} == {"gemm"}
 
 
-def test_what_is_not_a_product_has_its_row() -> None:
-    told = aligned("pytorch-plain.json")
+def test_what_is_not_a_product_has_its_row(worker: Callable[[str], ModuleType]) -> None:
+    told = aligned(worker, "pytorch-plain.json")
     assert rows_of(told, "aten::sum") == [f"{name} bias gradient" for name in reversed(LAYERS)]
     assert rows_of(told, "aten::sigmoid") == [f"{name} activation" for name in LAYERS[:-1]]
     assert rows_of(told, "aten::sigmoid_backward") == [f"{name} activation gradient" for name in reversed(LAYERS[:-1])]
@@ -74,17 +86,17 @@ def test_what_is_not_a_product_has_its_row() -> None:
     assert all(rows for _, rows, _ in told)
 
 
-def test_updates_are_told_by_the_order_of_parameters() -> None:
-    told = aligned("pytorch-plain.json")
+def test_updates_are_told_by_the_order_of_parameters(worker: Callable[[str], ModuleType]) -> None:
+    told = aligned(worker, "pytorch-plain.json")
     updates = [rows for name, rows, column in told if column == "update"]
     assert updates == [[f"{name} update"] for name in LAYERS for _ in range(6)]  # weight and bias, three each
-    fused = [rows for name, rows, _ in aligned("pytorch-fused.json") if name == "aten::_fused_sgd_"]
+    fused = [rows for name, rows, _ in aligned(worker, "pytorch-fused.json") if name == "aten::_fused_sgd_"]
     assert fused == [[f"{name} update" for name in LAYERS]]
 
 
-def test_a_step_of_keras_has_its_rows() -> None:
+def test_a_step_of_keras_has_its_rows(worker: Callable[[str], ModuleType]) -> None:
     """Product and bias are two operations there, weights inputs × outputs, updates lists of all parameters."""
-    told = aligned("keras-torch.json")
+    told = aligned(worker, "keras-torch.json")
     products = [name for name, _, column in told if column == "gemm"]
     assert rows_of(told, "aten::mm") == [f"{name} forward" for name in LAYERS] + [
         "out wgrad",
@@ -106,8 +118,8 @@ def test_a_step_of_keras_has_its_rows() -> None:
     assert all(rows for _, rows, _ in told)
 
 
-def test_what_a_compiler_reorders_is_a_group() -> None:
-    told = aligned("pytorch-compiled.json")
+def test_what_a_compiler_reorders_is_a_group(worker: Callable[[str], ModuleType]) -> None:
+    told = aligned(worker, "pytorch-compiled.json")
     kernels = [(rows, column) for name, rows, column in told if "cpp_fused" in name]
     assert kernels[:3] == [([f"{name} activation"], "element-wise") for name in LAYERS[:-1]]
     assert kernels[3:5] == [(["loss"], "softmax")] * 2
@@ -122,28 +134,28 @@ def test_what_a_compiler_reorders_is_a_group() -> None:
 
 
 @pytest.mark.parametrize("file", ["pytorch-plain.json", "pytorch-compiled.json"])
-def test_a_step_makes_each_product_once(file: str) -> None:
+def test_a_step_makes_each_product_once(worker: Callable[[str], ModuleType], file: str) -> None:
     """Where shapes leave several gradients to choose from, as in a compiled one, each of them is a part."""
     made: dict[str, float] = {}
-    for name, rows, _ in aligned(file):
+    for name, rows, _ in aligned(worker, file):
         for row in rows:
-            made[row] = made.get(row, 0.0) + import_module("torch_rows").product(name, rows)
+            made[row] = made.get(row, 0.0) + worker("torch_rows").product(name, rows)
     products = {f"{x} {role}" for x in LAYERS for role in ("forward", "dgrad", "wgrad")} - {"fc1 dgrad"}
     assert {row: times for row, times in made.items() if times} == pytest.approx(dict.fromkeys(products, 1.0))
 
 
-def test_a_product_made_twice_is_its_layers() -> None:
+def test_a_product_made_twice_is_its_layers(worker: Callable[[str], ModuleType]) -> None:
     """As a hook of the user's does it; the layers after it keep their names, in the next step too."""
     layers = [("fc1", 5, 3), ("fc2", 3, 6), ("out", 6, 2)]
     events = [
         {"name": "aten::linear", "within": None, "sequence": -1, "shapes": [[4, i], [o, i], [o]]}
         for i, o in ((5, 3), (3, 6), (3, 6), (6, 2)) * 2
     ]
-    told = import_module("torch_rows").align(events, 4, layers, [])
+    told = worker("torch_rows").align(events, 4, layers, [])
     assert [rows for rows, _ in told] == [[f"{x} forward"] for x in ("fc1", "fc2", "fc2", "out")] * 2
 
 
-def test_a_product_of_other_shapes_has_no_row() -> None:
+def test_a_product_of_other_shapes_has_no_row(worker: Callable[[str], ModuleType]) -> None:
     node = "autograd::engine::evaluate_function: AddmmBackward0"
     events = [
         {"name": "aten::addmm", "within": None, "sequence": 7, "shapes": [[3], [4, 5], [5, 3]]},
@@ -152,7 +164,7 @@ def test_a_product_of_other_shapes_has_no_row() -> None:
         {"name": node, "within": None, "sequence": 99, "shapes": []},
         {"name": "aten::mm", "within": 3, "sequence": -1, "shapes": [[3, 4], [4, 5]]},
     ]
-    told = import_module("torch_rows").align(events, 4, [("fc1", 5, 3)], [("fc1", (3, 5)), ("fc1", (3,))])
+    told = worker("torch_rows").align(events, 4, [("fc1", 5, 3)], [("fc1", (3, 5)), ("fc1", (3,))])
     assert [rows for rows, _ in told] == [["fc1 forward"], ["framework"], [], ["framework"], []]
 
 
@@ -223,7 +235,9 @@ def surplus(recorded: list[dict[str, Any]], traced: list[dict[str, Any]]) -> lis
     return [(name, count) for name, count in counts if count > 0]
 
 
-def test_what_only_the_recording_does_is_found(built: Callable[..., tuple[ModuleType, Any]]) -> None:
+def test_what_only_the_recording_does_is_found(
+    worker: Callable[[str], ModuleType], built: Callable[..., tuple[ModuleType, Any]]
+) -> None:
     """Gradients of a tensor used three times are added in place, afresh while recorded; no network here has such."""
     import torch
 
@@ -234,7 +248,7 @@ def test_what_only_the_recording_does_is_found(built: Callable[..., tuple[Module
         (y.sin() + y.cos() + y.exp()).sum().backward()
         x.grad = None
 
-    record, trace = import_module("torch_record"), import_module("torch_trace")
+    record, trace = worker("torch_record"), worker("torch_trace")
     made = record.Recording(step)
     found = surplus(made.events, trace.profiled(step)[0])
     assert ("aten::add", 2) in found, found

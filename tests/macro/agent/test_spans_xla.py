@@ -182,6 +182,33 @@ def test_a_layer_whose_name_ends_in_a_number_is_itself() -> None:
     assert tf_rows.rows("sequential_1/fc_2_1/MatMul", "MatMul", layers) == ["fc_2 forward"]
 
 
+@pytest.mark.parametrize("shapes", [True, False])
+@pytest.mark.parametrize("phase", ["step", "gradient", "forward"])
+def test_eager_operations_by_shape_and_order(phase: str, shapes: bool) -> None:
+    import tf_rows
+
+    calls = json.loads((TRACES / "tensorflow-eager.json").read_text())
+    end = {"step": len(calls), "gradient": -2 * len(LAYERS), "forward": [x[0] for x in calls].index("Shape")}
+    calls = [(kind, tuple(shape) if shape and shapes else None) for kind, shape in calls][: end[phase]]
+    told = tf_rows.in_order(2 * calls, LAYERS, BATCH)
+    assert told[: len(calls)] == told[len(calls) :]  # a step begins where the last ended
+    products = [rows[0] for (kind, _), rows in zip(calls, told, strict=False) if kind == "MatMul"]
+    forward = ["fc1 forward", "fc2 forward", "out forward"]
+    backward = ["out dgrad", "out wgrad", "fc2 dgrad", "fc2 wgrad", "fc1 wgrad"]
+    assert products == (forward if phase == "forward" else forward + backward)
+    rows = [row for rows in told[: len(calls)] for row in rows]
+    assert ("loss" in rows) == (phase != "forward")
+    assert rows.count("fc2 update") == (2 if phase == "step" else 0)
+    assert rows.count("fc1 activation gradient") == (phase != "forward")
+
+
+def test_the_shape_goes_before_the_order() -> None:
+    import tf_rows
+
+    calls = [("MatMul", None)] * 3 + [("BiasAddGrad", None), ("MatMul", (256, 10)), ("MatMul", (64, 256))]
+    assert tf_rows.in_order(calls, LAYERS, BATCH)[-2:] == [["out wgrad"], ["out dgrad"]]
+
+
 def varint(value: int) -> bytes:
     told = b""
     while value > 127:

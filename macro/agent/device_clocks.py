@@ -45,6 +45,31 @@ class Events:
         return self.torch.cuda.max_memory_allocated()
 
 
+class Marks:
+    """Marks in the stream of one of the suite's devices."""
+
+    def __init__(self, device: Any) -> None:
+        self.device, self.marks, self.most = device, list[Any](), 0
+        self.pool = device.cp.get_default_memory_pool()
+
+    def begin(self) -> None:
+        self.device.sync()
+        self.marks = []
+        self.mark()
+
+    def mark(self) -> None:
+        self.marks.append(self.device.mark())
+        self.most = max(self.most, self.pool.used_bytes())
+
+    def end(self) -> list[Any]:
+        self.device.sync()
+        return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
+
+    def peak(self) -> Any:
+        """Return the peak bytes of arrays between steps; those freed within a step are not seen."""
+        return self.most
+
+
 class Waits:
     """A device without a readable clock: `wait` returns when all work is done."""
 

@@ -1,17 +1,22 @@
-"""Spans of a JAX program by its profiler, with rows by the scopes in its compiled programs.
+"""Spans of a JAX program by its profiler, with rows by the scopes in its compiled programs; traces of a GPU's steps.
 
 A layer's scope bears its name; its activation has its own scope, `fc1 activation`, or lies `inside` the layer's, as in
-Keras. Updates have scopes `fc1 update`, or `fc1.update` under Keras.
+Keras. Updates have scopes `fc1 update`, or `fc1.update` under Keras. In an xplane file a GPU's plane has a line for
+each stream, with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by
+correlation. XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for a GPU the
+operations of its programs are its kernels.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import graphs  # beside this file
+import device_clocks  # beside this file
+import graphs
 import hlo
 import recorder
 import xplane
@@ -19,16 +24,23 @@ import xplane
 SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
 DERIVATIVE = ("sub", "mul", "gt", "select_n")  # an activation's derivative, which JAX computes in the forward pass
 PRODUCT = ("dot_general", "add")  # the bias too
+GPU = re.compile(r"/device:GPU:(\d+)")
+STREAMS = 1 << 30  # stream numbers are smaller, those of processor threads larger
+BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
+
+
+def starter(jax: Any) -> Any:
+    """Return a function that starts JAX's profiler in a folder, without spans of Python."""
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    return lambda folder: jax.profiler.start_trace(folder, profiler_options=options)
 
 
 def spans(
     jax: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False
 ) -> list[dict[str, Any]]:
     """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
-    options, profiler = jax.profiler.ProfileOptions(), jax.profiler
-    options.python_tracer_level = 0
-    start = partial(profiler.start_trace, profiler_options=options)
-    traced, moment = xplane.record(start, profiler.stop_trace, profiler.TraceAnnotation, run)
+    traced, moment = xplane.record(starter(jax), jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run)
     ran = {stats.get("hlo_module") for _, events in traced for _, _, _, stats in events}
     by_module, products = dict[str, Any](), set[tuple[str, str]]()
     for call, arguments in programs:
@@ -97,3 +109,71 @@ def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool
     if activates:
         return "activation gradient" if derives else "activation"
     return None if backward else "forward"
+
+
+def profile(
+    jax: Any, call: Callable[..., Any], wait: Callable[[], object], count: int, path: str, card: str | None
+) -> str | None:
+    """Write a trace of `count` calls and the `wait` for them in Chrome's format; return the reason if there is none.
+
+    `card`: the GPU's name, None for a stand-in.
+    """
+
+    def run() -> None:
+        for _ in range(device_clocks.FIRST):
+            call()
+        wait()
+        with jax.profiler.TraceAnnotation(device_clocks.STEPS):
+            for _ in range(count):
+                call()
+            wait()
+
+    planes = list(xplane.planes(xplane.profiled(starter(jax), jax.profiler.stop_trace, run)))
+    document = trace(planes, card)
+    if card and not document["deviceProperties"]:
+        return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
+    with gzip.open(path, "wb") as stream:
+        stream.write(json.dumps(document).encode("utf-8"))
+    return None
+
+
+def trace(planes: Any, card: str | None) -> dict[str, Any]:
+    """Return the document of a trace; a line of a GPU's plane has its stream's number."""
+    zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
+    events, devices = [], {}
+    for name, lines in planes:
+        gpu = GPU.search(name)
+        for number, spans in lines:
+            where = {"device": int(gpu.group(1)) if gpu else 0, "stream": number % STREAMS}
+            for start, end, what, stats in spans:
+                labels = _of_gpu(what, stats, where) if gpu else _of_host(what, stats, None if card else where)
+                events += [device_clocks.event(zero, start, end, *labels)] if labels else []
+                if labels and "device" in labels[2]:
+                    devices[where["device"]] = {"id": where["device"], "name": card or "stand-in"}
+    return {"traceEvents": events, "deviceProperties": list(devices.values())}
+
+
+def _of_host(what: str, stats: dict[str, Any], where: dict[str, int] | None) -> Any:
+    """Return category, name and arguments; `where`: place of a stand-in, whose operations are kernels."""
+    if what == device_clocks.STEPS:
+        return "user_annotation", what, {}
+    if where and "hlo_op" in stats:
+        return "kernel", stats["hlo_op"], where
+    if not where and "correlation_id" in stats:  # XLA names a launch as its kernel
+        return "cuda_driver", what, {"correlation": stats["correlation_id"]}
+    return None
+
+
+def _of_gpu(what: str, stats: dict[str, Any], where: dict[str, int]) -> Any:
+    """Return category, name and arguments of a stream's event; None for memory counters and summaries."""
+    args = dict(where)
+    if "correlation_id" in stats:
+        args["correlation"] = stats["correlation_id"]
+    if "memcpy_details" in stats:
+        size = re.search(r"size:(\d+)", str(stats["memcpy_details"]))
+        args["bytes"] = int(size.group(1)) if size else 0
+        return "gpu_memcpy", BETWEEN.sub(r"Memcpy \1to\2", what), args
+    for detail, category in (("kernel_details", "kernel"), ("Memset_details", "gpu_memset")):
+        if detail in stats:
+            return category, what, args
+    return None

@@ -30,6 +30,11 @@ def copied(array: Any) -> Any:
     return copy
 
 
+def host(array: Any) -> Any:
+    """Return a copy in host memory."""
+    return array.copy()
+
+
 class Products:
     """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
 

@@ -16,6 +16,7 @@ import numpy_images
 import numpy_layers
 import numpy_losses
 import numpy_optimizers
+import suite_device
 
 from kernels.libs import torch as library
 from kernels.ops.activation.problem import Activation
@@ -34,7 +35,7 @@ class Bound:
         self.products, self.prepared, self.calls = products, dict[str, Any](), dict[str, Any]()
 
     def __call__(self, what: str, problem: Any, arrays: Any) -> Any:
-        where = tuple(array.__array_interface__["data"][0] for array in arrays)
+        where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
             self.prepared[what] = self.products.prepared(problem)
         if what not in self.calls or self.calls[what][0] != where:
@@ -190,16 +191,21 @@ class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
         z *= self.share
 
 
+# Rules taken from NumPy's passes, by `on_gpu`: adam corrects its moments; for the others a GPU has no kernel here.
+BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
+
+
 def optimizer(plan: dict[str, Any], weights: dict[str, Any], products: Any) -> Any:
     """Return the optimizer by the suite's kernel, or by NumPy's passes."""
-    if plan["optimizer"] == "adam":  # which corrects its moments
+    if plan["optimizer"] in BY_PASSES[products.on_gpu]:
         return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
-    return (Fused if plan["optimizer"] == "sgd" else Moved)(plan, weights, products)
+    fuses = plan["optimizer"] == "sgd" and not products.on_gpu
+    return (Fused if fuses else Moved)(plan, weights, products)
 
 
 def torch(products: Any) -> Any:
-    """Return PyTorch with gradients off; None if it is missing."""
-    if library.missing():
+    """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
+    if library.missing() or products.on_gpu:
         return None
     module = library.load()
     module.set_num_threads(products.setting.threads)

@@ -8,19 +8,38 @@ import json
 import re
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import suite_device  # beside this file
+
 from kernels import state
 from kernels.catalog import find
-from kernels.devices.cpu import open_device, processor
-from kernels.errors import SuiteError
+from kernels.devices.cpu import processor
+from kernels.errors import SuiteError, Unavailable
 from kernels.setting import Setting
 from kernels.steering import TUNING, variables
 
 FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
 # No variant that chooses anew in each process: the variant that is timed must be the proven one.
+ON_A_GPU = {
+    "gemm": ("cublas", "cublaslt", "cuda-tiled"),
+    "conv": (
+        "cudnn-precomp-gemm",
+        "cudnn-implicit-gemm",
+        "cudnn-algo-0",
+        "cudnn-algo-1",
+        "cudnn-fft",
+        "cudnn-fft-tiling",
+        "cudnn-winograd-nonfused",
+        "cuda-im2col",
+        "cuda-winograd-4x3",
+        "cuda-implicit",
+        "cufft",
+    ),
+    "activation": ("cuda",),
+    "optimizer": ("cuda",),
+}
 CANDIDATES = {
     "gemm": ("openblas", "openblas-scipy", "mkl", "onednn", "blocked", "torch"),
     "conv": (
@@ -46,26 +65,21 @@ TRIES = 2  # calls of a near candidate; the fastest counts
 NEAR = 1.1  # times the fastest first call; slower candidates are not called again
 CHOSEN: dict[str, str] = {}  # {product: fastest variant}
 USED: dict[str, str] = {}  # the choices of this network
+FAULTS: dict[str, str] = {}  # {"product, candidate": error on a GPU}
+ON: dict[str, Any] = {}  # facts of the GPU, empty on a processor
 AMONG: list[str] = []  # [digest of circumstances], taken before a library sets variables itself
 
 
 def _circumstances(job: dict[str, Any]) -> str:
     """Return a digest of what makes one variant faster than another, the code of all of them included."""
     steered = {name: value for name, value in variables(TUNING).items() if not TALKS.search(name)}
-    parts = [processor(), job["threads"], job.get("preload"), steered, list(map(installed, LIBRARIES))]
+    chip = ON or processor()
+    parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     for path in [Path(__file__).resolve(), *sorted((FOLDER / "kernels").rglob("*.[pc]*"))]:
         if path.suffix in (".py", ".c", ".cu"):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
-
-
-def installed(package: str) -> str | None:
-    """Return a package's version without loading the package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _stored(name: str) -> dict[str, Any]:
@@ -84,18 +98,23 @@ class Products:
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
-        self.device = open_device()
+        self.device = suite_device.opened(job)
+        self.on_gpu = self.device.kind.kernels != "cpu"
+        ON.clear()
+        ON.update(suite_device.facts(self.device) if self.on_gpu else {})
         AMONG[:] = [_circumstances(job)]
-        self.kept = f"products/{AMONG[0]}.json"
-        self.setting = Setting(job["threads"], device=self.device.name, data="uniform")  # squares are not negative
+        self.kept, self.candidates = f"products/{AMONG[0]}.json", ON_A_GPU if self.on_gpu else CANDIDATES
+        threads = 1 if self.on_gpu else job["threads"]
+        self.setting = Setting(threads, device=self.device.name, data="uniform")  # squares are not negative
         USED.clear()
+        FAULTS.clear()
         CHOSEN.clear()
         CHOSEN.update(_stored(self.kept))
 
     def prepared(self, problem: Any) -> Any:
         """Return the best variant, prepared to be bound to buffers."""
         if problem.name not in CHOSEN:
-            candidates = CANDIDATES[problem.op]
+            candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
             CHOSEN.update(_stored(self.kept))  # the process that stored first has chosen
             with contextlib.suppress(OSError):  # a lost choice costs another choice and proof
@@ -103,11 +122,15 @@ class Products:
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
+    def bind(self, problem: Any, buffers: list[Any]) -> Any:
+        """Return the call of the best variant on these buffers."""
+        return self.prepared(problem)(buffers).call
+
     def _best(self, problem: Any) -> str:
         """Return the name of the fastest candidate. Raises NotImplementedError without one."""
-        seconds = self._on_cores(problem)
+        seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
-            where = f"{self.setting.threads} threads here: pip install torch"
+            where = "this GPU" if self.on_gpu else f"{self.setting.threads} threads here: pip install torch"
             raise NotImplementedError(f"no kernel of {problem.name} runs on {where}")
         return min(seconds, key=lambda name: seconds[name])
 
@@ -117,10 +140,25 @@ class Products:
             self.device.scatter(block, i)
         return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
 
+    def _on_gpu(self, problem: Any) -> dict[str, float]:
+        """Return seconds of each candidate, one at a time: its workspace is free for the next."""
+        views, seconds = self._views(problem), dict[str, float]()
+        for name in self.candidates[problem.op]:
+            call = None
+            try:
+                call = self._call(name, problem, views)
+                if call:
+                    seconds[name] = suite_device.seconds(self.device, call, warm=not seconds)
+            except Unavailable:
+                continue
+            except Exception as error:  # CuPy's too; where the context is lost all that follow fail alike
+                FAULTS[f"{problem.name}, {name}"] = f"{type(error).__name__}: {error}"
+        return seconds
+
     def _on_cores(self, problem: Any) -> dict[str, float]:
         """Return seconds of each candidate; the fastest are called again."""
         views, calls = self._views(problem), {}
-        for name in CANDIDATES[problem.op]:
+        for name in self.candidates[problem.op]:
             with contextlib.suppress(SuiteError):
                 calls[name] = self._call(name, problem, views)
         seconds = {name: self._seconds(call) for name, call in calls.items() if call}

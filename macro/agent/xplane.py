@@ -87,12 +87,19 @@ def _stats(entries: Any, names: Any) -> dict[Any, Any]:
 
 
 def lines(data: bytes) -> Iterator[Any]:
-    """Yield (thread, events) of each line of each plane.
+    """Yield (thread, events) of each line of each plane."""
+    for _, in_plane in planes(data):
+        yield from in_plane
 
-    An event is (start, end, name, stats), nanoseconds of the profiler's clock, in order.
+
+def planes(data: bytes) -> Iterator[Any]:
+    """Yield (name, lines) of each plane.
+
+    A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
+    nanoseconds of the profiler's clock, in order.
     """
     for plane in map(_parts, _parts(data).get(1, ())):
-        yield from _lines(plane)
+        yield _text(plane, 2), list(_lines(plane))
 
 
 def _lines(plane: Any) -> Iterator[Any]:

@@ -97,6 +97,13 @@ def trace(model: Any, run: Callable[[], object]) -> Any:
     return jax_trace.spans(model.jax, run, model.programs(), model.network["layers"], len(model.labels))
 
 
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
+    def wait() -> None:
+        model.jax.block_until_ready(model.asked)
+
+    return jax_trace.profile(model.jax, call, wait, count, path, model.card)
+
+
 def _peak(device: Any) -> Any:
     """Return the peak bytes of arrays on a device; 0 if JAX does not report them."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
@@ -124,8 +131,7 @@ class Model:
         self._grad = jax.jit(self._gradient)
         donated = (0, 1, 2) if job["knobs"].get("donated", True) else ()
         self._step = jax.jit(self._update, donate_argnums=donated)
-        self.asked: Any = None
-        self.clock: Any = None
+        self.asked, self.clock, self.card = None, None, _device(job).device_kind if _on_cuda(job) else None
         if job.get("device", "cpu") != "cpu":
             self.clock = device_clocks.Waits(lambda: jax.block_until_ready(self.asked), partial(_peak, _device(job)))
 

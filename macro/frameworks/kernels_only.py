@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 # The suite's root, behind macro/agent: this file is run by path.
 sys.path.insert(1, str(next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())))
 
-import numpy_losses  # of macro/agent
+import device_clocks  # of macro/agent
+import numpy_losses
 import numpy_optimizers
+import suite_device
 import suite_layers
 import suite_products
+import torch_device
 
 from kernels.build import compiler
 
 ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE: dict[str, Any] = {}
-DEVICES = ("cpu", "fake")
+DEVICES = ("cpu", "cuda", "fake")
 KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
@@ -33,7 +37,7 @@ def _numpy() -> Any:
 
 
 plain = _numpy()
-trace, profile, record = plain.trace, plain.profile, plain.record
+trace, record = plain.trace, plain.record
 
 
 def available() -> None:
@@ -41,16 +45,35 @@ def available() -> None:
 
 
 def identity(job: dict[str, Any]) -> Any:
-    flags: dict[str, Any] = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
-    flags["torch"] = suite_products.installed("torch")
-    release = suite_products.installed("kernelgap") or "of this checkout"
-    return {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    flags = {"products": suite_products.USED, "among": "".join(suite_products.AMONG)}
+    on_gpu = suite_device.place(job) != "cpu"
+    flags.update(suite_products.ON if on_gpu else {"torch": suite_device.installed("torch")})
+    release = suite_device.installed("kernelgap", "of this checkout")
+    facts = {"framework": "kernels-only", "version": release, "flags": flags, "threads": job["threads"]}
+    return dict(facts, faults=suite_products.FAULTS) if suite_products.FAULTS else facts
+
+
+def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
+    """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
+    if isinstance(getattr(model, "clock", None), device_clocks.Played):
+        return device_clocks.play(model.do, call, count, path)
+    try:
+        import cupy
+        import torch
+
+        torch.cuda.set_device(cupy.cuda.runtime.getDevice())
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
+        return f"nothing tells its kernels but PyTorch's profiler: {error}"
+    return torch_device.profile(torch, call, count, path)
 
 
 def build(job: dict[str, Any]) -> Any:
     """Return the model with its kernels chosen, so that they are proven and reported before any timing."""
     model = Model(job)
     model.gradient()
+    if job.get("device", "cpu") != "cpu":
+        played = job["device"] == "fake"
+        model.clock = device_clocks.Played() if played else device_clocks.Marks(model.products.device)
     return model
 
 
@@ -67,7 +90,7 @@ class Model(plain.Model):  # type: ignore[misc, name-defined]
         super().__init__(job)
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
-        if plan["loss"] == "softmax":
+        if plan["loss"] == "softmax" and not self.products.on_gpu:
             return suite_layers.Softmax(self.labels, plan["layers"][-1]["out"][0], self.products)
         return super().pick_loss(plan, shares)
 

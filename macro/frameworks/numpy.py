@@ -111,7 +111,7 @@ class Model(numpy_layers.Products):
 
     def outputs(self) -> Any:
         self.forward()
-        return self.logits.copy()
+        return numpy_layers.host(self.logits)
 
     def loss(self) -> Any:
         self.forward()
@@ -156,11 +156,11 @@ class Model(numpy_layers.Products):
 
     def gradients(self) -> dict[str, Any]:
         self.gradient()
-        return {name: array.copy() for name, array in self.grads.items()}
+        return {name: numpy_layers.host(array) for name, array in self.grads.items()}
 
     def parameters(self) -> dict[str, Any]:
-        return {name: array.copy() for name, array in self.weights.items()}
+        return {name: numpy_layers.host(array) for name, array in self.weights.items()}
 
     def state(self) -> dict[str, Any]:
         """Return what layers keep between steps beside weights, by name."""
-        return {name: x.copy() for layer in self.layers for name, x in layer.state.items()}
+        return {name: numpy_layers.host(x) for layer in self.layers for name, x in layer.state.items()}

@@ -124,6 +124,8 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
     traced, timed = device["seconds"] / device["steps"], side["step"]
     longer = f"{traced / timed:.2f} times as long"
     why = "" if traced <= MORE * timed else ": idle time below is the profiler's in part"
+    if side["framework"].partition("~")[0] == "jax":
+        why += "; XLA runs no CUDA graphs while it is profiled"
     yield f"A step took {units.seconds(traced)} under it, {units.seconds(timed)} when it was timed, {longer}{why}."
 
 

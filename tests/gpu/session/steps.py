@@ -99,12 +99,14 @@ def _networks(out: Path, here: bool, share: float) -> tuple[Step, ...]:
     second = Step("steps beside the processor's", beside, 90.0)
     if not here:
         return first, second
+    jax = (*explain[:3], "jax", "kernels-only", *explain[5:], str(out / "gpu-5-jax.jsonl"))
     words = (*explain[:2], "alexnet-s", *explain[3:], str(out / "gpu-5-large.jsonl"))
     large = tuple(LARGE_BATCH if word == batch else word for word in words)
     return (
         first,
         _tests(5, here, 110.0),
         second,
+        Step("steps of JAX and of kernels alone by kernel", jax, 110.0),
         Step("steps of a larger network by kernel", large, 300.0, spare=True),
     )
 

@@ -110,7 +110,7 @@ class Kinds:
 
 
 KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
-LOSSES = {  # of each sample or output, whose mean is the loss
+LOSSES: dict[str, Callable[..., Any]] = {  # of each sample or output, whose mean is the loss
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
     "squared": lambda tf, z, targets: tf.math.squared_difference(z, targets),

@@ -46,7 +46,7 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     layers: Any = importlib.import_module(f"{stem}_layers")  # of macro/agent
     wrap = _in_tensorflow if stem == "tf" else _in_jax
 
-    class Added(layers.Kinds):
+    class Added(layers.Kinds):  # type: ignore[misc]
         def __init__(self, library: Any, layers_data: Sequence[dict[str, Any]]) -> None:
             super().__init__(library, layers_data)
             for kind in layers.KINDS:
@@ -74,7 +74,7 @@ def _in_programs(model: Any) -> int:
 
 def _in_graphs(model: Any) -> int:
     """Return the number of nodes of the injection in the optimized graphs that TensorFlow runs for a gradient."""
-    from tensorflow.python.eager import context  # type: ignore[import-untyped]
+    from tensorflow.python.eager import context
 
     context.enable_run_metadata()
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,18 +127,10 @@ def test_a_line_that_names_the_variants_of_another_device_is_left_out(
     few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a second kind of device that is measured whole, what a GPU is asked by its libraries' names."""
-    before = [part.title for part in parts(DEVICE, True)]
     card = replace(kind_of(DEVICE), kernels="cpu")
     monkeypatch.setattr(everything, "kind_of", lambda name: card)
     with pytest.raises(UsageError, match="no benchmark has anything for it yet"):
         parts(DEVICE, True)
-    assert before
-
-
-def test_nothing_useful_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(everything, "benchmarks", dict)
-    with pytest.raises(UsageError, match="--device fake: no benchmark has anything for it yet"):
-        parts("fake")
 
 
 # Answers, on records made by hand
@@ -301,15 +292,18 @@ sys.exit(__main__.main(sys.argv[1:]))
 """
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
-    """`started()`: the command in a process of its own, on one file."""
-    running: list[subprocess.Popen[str]] = []
+def lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines(keepends=True) if file.exists() else []
 
-    def start() -> subprocess.Popen[str]:
-        words = (*SMALL, "-o", str(tmp_path / "run.jsonl"), "--resume", "-q")
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *words],
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, 3), (signal.SIGKILL, 9)])
+def test_what_was_interrupted_is_taken_up_where_it_was(number: signal.Signals, after: int, tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *SMALL, "-o", str(file), "--resume", "-q"],
             cwd=ROOT,
             text=True,
             stdout=subprocess.PIPE,
@@ -317,45 +311,22 @@ def started(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
             env=os.environ | {"KERNELGAP_STATE": str(share(tmp_path / "state"))},
             preexec_fn=interruptible,
         )
-        running.append(process)
-        return process
 
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-def lines(file: Path) -> list[bytes]:
-    return file.read_bytes().splitlines(keepends=True) if file.exists() else []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, 3), (signal.SIGKILL, 9)])
-def test_what_was_interrupted_is_taken_up_where_it_was(
-    number: signal.Signals, after: int, started: Callable[[], subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    file = tmp_path / "run.jsonl"
-    process = started()
-    while len(lines(file)) < after and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=300)
+    with started() as process:
+        while len(lines(file)) < after and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == (128 + number if number != signal.SIGKILL else -number), err
     assert "Traceback" not in err
     kept = [x for x in lines(file) if x.endswith(b"\n")]
-    assert len(kept) >= after
     done = names(store.read(file))
-    process = started()
-    out, err = process.communicate(timeout=300)
+    with started() as process:
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert lines(file)[: len(kept)] == kept  # not measured again, nor written again
-    run, found = store.read(file), parts(DEVICE, small=True)
-    planned = [contest.name for x in found if x.name in FEW for contest in x.plan.contests]
-    assert len(done) < len(planned), "it was not interrupted"
+    run, found = store.read(file), [x for x in parts(DEVICE, small=True) if x.name in FEW]
+    planned = [contest.name for x in found for contest in x.plan.contests]
+    assert after <= len(kept) and len(done) < len(planned), "it was not interrupted"
     assert len(set(names(run))) == len(names(run)) and set(planned) <= set(names(run))
-    assert out.count("\n[") + 1 == sum(x.name in FEW for x in found)
-    assert not [json.loads(x) for x in lines(file) if not x.endswith(b"\n")]
-    spoken = [note.data["sentences"] for note in run.notes if note.topic == "answer"]
-    for sentences in spoken:  # of one part alone
-        assert len({"ransposing first" in sentence for sentence in sentences}) == 1
+    assert out.count("\n[") + 1 == len(found)

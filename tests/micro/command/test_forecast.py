@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -161,41 +161,17 @@ def again(run: Run) -> list[Contest]:
     return [contest("second")] if run.contests else []
 
 
-@pytest.fixture
-def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[tuple[str, ...], float]]]:
-    def measure(kept: float, over: float = 0.0) -> list[tuple[tuple[str, ...], float]]:
-        file = Measured(over)
-        monkeypatch.setattr(session, "_measure", file.measure)
-        plan = Plan(
-            "x",
-            (contest("first"),),
-            Budget(10.0),
-            ("cpu",),
-            frozenset(),
-            "time",
-            Outputs(quiet=True),
-            refine=again,
-            kept=kept,
-        )
-        at: Any = SimpleNamespace(
-            file=file, progress=SimpleNamespace(contests=1), runner=SimpleNamespace(limits=LIMITS)
-        )
-        session.measure_plan(at, plan)
-        return file.had
-
-    return measure
-
-
-def test_what_is_kept_is_there_for_the_second(measure: Callable[..., Any]) -> None:
-    assert measure(0.4) == [(("first",), 6.0), (("second",), 4.0)]
-
-
-def test_a_first_that_takes_longer_takes_it_from_the_second_which_is_measured_all_the_same(
-    measure: Callable[..., Any],
+@pytest.mark.parametrize(
+    ("kept", "over", "second"), [(0.4, 0.0, 4.0), (0.4, 1.0, 3.0), (0.4, 9.0, 0.0), (0.0, 0.0, None)]
+)
+def test_the_second_contest_has_what_is_kept_and_left(
+    monkeypatch: pytest.MonkeyPatch, kept: float, over: float, second: float | None
 ) -> None:
-    assert measure(0.4, over=1.0) == [(("first",), 6.0), (("second",), 3.0)]
-    assert measure(0.4, over=9.0) == [(("first",), 6.0), (("second",), 0.0)]
-
-
-def test_without_it_the_second_needs_seconds_that_are_left(measure: Callable[..., Any]) -> None:
-    assert measure(0.0) == [(("first",), 10.0)]
+    """A first that takes longer takes it from the second, which is measured all the same where seconds are kept."""
+    file, more = Measured(over), {"refine": again, "kept": kept}
+    monkeypatch.setattr(session, "_measure", file.measure)
+    plan = Plan("x", CONTESTS[:1], Budget(10.0), ("cpu",), frozenset(), "time", Outputs(quiet=True), **more)
+    runner = SimpleNamespace(limits=LIMITS)
+    at: Any = SimpleNamespace(file=file, progress=SimpleNamespace(contests=1), runner=runner)
+    session.measure_plan(at, plan)
+    assert file.had == [(("first",), 10.0 * (1 - kept)), *([(("second",), second)] if second is not None else [])]

@@ -33,14 +33,11 @@ def test_contended_pairs_are_no_quiet_ones() -> None:
     made = [*known_pairs.figures(found, False, True, None)]
     assert named(made, "pairs that were quiet").value == "300 of 400"
     assert named(made, selftest.NOT_DIFFERENT).value.startswith("300 of 300")
+    nothing = [*known_pairs.figures([pair(contended=True)] * 50, False, True, None)]
+    assert named(nothing, selftest.NOT_DIFFERENT).judgment == "not judged: there are none"
+    assert figure.exit_code(nothing) == 0
     broken = [*known_pairs.figures([*found, *[pair(verdict="slower")] * 20], False, True, None)]
     assert named(broken, selftest.NOT_DIFFERENT).judgment == "NO"
-
-
-def test_without_quiet_pairs_nothing_is_judged() -> None:
-    made = [*known_pairs.figures([pair(contended=True)] * 50, False, True, None)]
-    assert named(made, selftest.NOT_DIFFERENT).judgment == "not judged: there are none"
-    assert figure.exit_code(made) == 0
 
 
 def pilot(own: float, warning: str = "") -> record.Contest:
@@ -140,13 +137,10 @@ def test_a_rate_is_held_where_its_whole_interval_lies_inside(hits: int, trials: 
     assert rate("x", hits, trials, least).judgment == word
 
 
-@pytest.mark.parametrize(
-    ("hits", "word"),
-    [(819, "yes"), (806, "NO"), (845, "NO")],  # of 855: 0.958, 0.943, 0.988
-)
-def test_a_rate_between_two(hits: int, word: str) -> None:
-    one = rate("x", hits, 855, 0.93, None, 0.98)
-    assert (one.judgment, one.promised) == (word, "0.93 to 0.98")
+def test_a_rate_between_two() -> None:
+    for hits, word in ((819, "yes"), (806, "NO"), (845, "NO")):  # of 855: 0.958, 0.943, 0.988
+        one = rate("x", hits, 855, 0.93, None, 0.98)
+        assert (one.judgment, one.promised) == (word, "0.93 to 0.98")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.errors import UsageError
 from micro.measuring import replicates
 from micro.worker.process import Workers
 from reports import compare, stats, store
@@ -102,21 +101,18 @@ def test_a_case_without_a_time_in_one_run_has_none(status: Any, reason: str) -> 
 
 
 def test_status_warnings_and_clocks_of_all_runs() -> None:
-    busy = one(1.1)
     more: dict[str, Any] = {"status": "contended", "warnings": ("late",), "clock": "cpu", "witnesses": 4, "waits": 0.1}
-    busy = replace(busy, results=tuple(replace(x, **more) for x in busy.results))
-    found = replicates.combined([one(1.1), busy]).results[0]
-    assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
-    assert (found.witnesses, found.waits, found.lost) == (4, 0.1, None)
-
-
-def test_the_share_of_rounds_lost_is_that_of_all_runs() -> None:
-    runs = [one(1.1, 24), one(1.1, 8)]
+    fields = (24, {"lost": 0.5}), (8, more | {"lost": 0.1})
     runs = [
-        replace(run, results=tuple(replace(x, lost=lost) for x in run.results))
-        for run, lost in zip(runs, (0.5, 0.1), strict=True)
+        replace(run, results=tuple(replace(x, **how) for x in run.results))
+        for n, how in fields
+        for run in [one(1.1, n)]
     ]
-    assert [x.lost for x in replicates.combined(runs).results] == [pytest.approx(0.4)] * 2
+    found = replicates.combined(runs).results[0]
+    assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
+    assert (found.witnesses, found.waits, found.lost) == (4, 0.1, pytest.approx(0.4))
+    runs[0] = replace(runs[0], results=one(1.1, 24).results)
+    assert replicates.combined(runs).results[0].lost is None
 
 
 def test_notes_of_all_runs_stay_but_those_of_their_own_rounds() -> None:
@@ -175,22 +171,21 @@ def test_a_killed_run_goes_on(gemm: Callable[..., Ran], tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("more", "says"), [(("--replicate", "2"), "of 3 runs"), ((), "of 3 runs"), (("--variant", "naive"), "other cases")]
+    ("first", "again", "says"),
+    [
+        (["--replicate", "3"], ["--replicate", "2"], "of 3 runs"),
+        (["--replicate", "3"], [], "of 3 runs"),
+        (["--replicate", "3"], ["--variant", "naive"], "other cases"),
+        ([], ["--replicate", "3"], "of 1 run, "),
+    ],
 )
 def test_a_file_of_another_number_is_refused(
-    gemm: Callable[..., Ran], tmp_path: Path, more: Sequence[str], says: str
+    gemm: Callable[..., Ran], tmp_path: Path, first: list[str], again: list[str], says: str
 ) -> None:
     path = str(tmp_path / "run.jsonl")
-    assert gemm(*WORDS, "--replicate", "3", "-o", path).code == 0
-    again = gemm(*WORDS, *more, "-o", path, "--resume")
-    assert again.code == 2 and says in again.err
-
-
-def test_a_file_of_one_run_is_not_taken_for_one_of_several(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    path = str(tmp_path / "run.jsonl")
-    assert gemm(*WORDS, "-o", path).code == 0
-    again = gemm(*WORDS, "--replicate", "3", "-o", path, "--resume")
-    assert again.code == 2 and "of 1 run, " in again.err
+    assert gemm(*WORDS, *first, "-o", path).code == 0
+    ran = gemm(*WORDS, *again, "-o", path, "--resume")
+    assert ran.code == 2 and says in ran.err
 
 
 @pytest.mark.slow
@@ -203,12 +198,3 @@ def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path
         both = compare.runs(*map(store.read, paths), 0.02)
         assert {c.verdict for c in both.comparisons} == verdicts
     shutil.rmtree(tmp_path, ignore_errors=True)
-
-
-def test_from_python(light_fake: None, own_state: Path) -> None:
-    import micro
-
-    run = micro.measure(micro.plan("gemm", m=8, n=8, k=8, variant=["openblas", "naive"], device="fake", replicate=2))
-    assert len(run.comparisons[0].replicates) == 2
-    with pytest.raises(UsageError, match="replicate=0"):
-        micro.plan("gemm", replicate=0)

@@ -91,35 +91,25 @@ def checked(*cases: tuple[Gemm, str]) -> Kernels:
 
 
 def test_a_large_problem_s_rivals_share_it(monkeypatch: pytest.MonkeyPatch, found: list[Gemm]) -> None:
-    checked((PROBLEM, "numpy"))
-    alone = len(found)
+    def count(*cases: tuple[Gemm, str]) -> int:
+        found.clear()
+        checked(*cases)
+        return len(found)
+
+    both = (PROBLEM, "numpy"), (PROBLEM, "naive")
+    alone = count(both[0])
+    assert count(*both) == 2 * alone, "a small one's do not"
     monkeypatch.setattr(kernels, "DEAR", 0.0)
-    found.clear()
-    checked((PROBLEM, "numpy"))
-    once = len(found)
-    found.clear()
-    checked((PROBLEM, "numpy"), (PROBLEM, "naive"))
-    assert once <= alone and len(found) < 2 * once
-
-
-def test_a_small_one_s_do_not(found: list[Gemm]) -> None:
-    checked((PROBLEM, "numpy"))
-    alone = len(found)
-    found.clear()
-    checked((PROBLEM, "numpy"), (PROBLEM, "naive"))
-    assert len(found) == 2 * alone
+    once = count(both[0])
+    assert once <= alone and count(*both) < 2 * once
 
 
 def test_no_more_than_one_problem_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "DEAR", 0.0)
     here = checked((PROBLEM, "numpy"), (OTHER, "numpy"))
     assert [problem for problem, *_ in here._drawn] == [OTHER]
-
-
-def test_none_is_kept_where_operands_take_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "DEAR", 0.0)
     monkeypatch.setattr(kernels, "LARGE", 1)
-    assert not checked((PROBLEM, "numpy"))._drawn
+    assert not checked((PROBLEM, "numpy"))._drawn, "its operands take much room"
 
 
 ENOUGH = 0.02  # seconds of processor time

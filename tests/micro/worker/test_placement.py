@@ -7,7 +7,7 @@ import pytest
 
 from kernels.devices.kind import ALIGNMENT
 from kernels.errors import LaunchError
-from micro.worker.placement import draw, fixed, lines, orders, refuse_shared
+from micro.worker.placement import draw, fixed, orders, refuse_shared
 
 ROUNDS = 400
 LAYOUTS = [
@@ -21,34 +21,19 @@ LAYOUTS = [
 IDS = [f"{len(sizes)} in {space}" for sizes, space in LAYOUTS]
 
 
-@pytest.mark.parametrize(("nbytes", "count"), [(0, 0), (1, 1), (64, 1), (65, 2), (128, 2), (4096, 64)])
-def test_lines(nbytes: int, count: int) -> None:
-    assert lines(nbytes, 64) == count
-
-
 @pytest.mark.parametrize("unit", [ALIGNMENT, 512])
 @pytest.mark.parametrize(("sizes", "space"), LAYOUTS, ids=IDS)
 def test_blocks_are_aligned_inside_and_apart(sizes: list[int], space: int, unit: int) -> None:
     space *= unit // ALIGNMENT
     offsets = draw(np.random.default_rng(1), sizes, space, ROUNDS, unit)
     assert offsets.shape == (ROUNDS, len(sizes))
-    assert (offsets % unit == 0).all()
+    assert (offsets % unit == 0).all()  # so that no two share a line
     assert (offsets >= 0).all()
     assert (offsets + np.array(sizes) <= space).all()
     order = np.argsort(offsets, axis=1)
     starts = np.take_along_axis(offsets, order, axis=1)
     ends = starts + np.array(sizes)[order]
     assert (starts[:, 1:] >= ends[:, :-1]).all()
-
-
-def test_no_two_blocks_share_a_cache_line() -> None:
-    sizes = [4, 100, 4, 100]
-    offsets = draw(np.random.default_rng(2), sizes, 1 << 11, ROUNDS, 64)
-    for row in offsets:
-        used = [
-            line for at, size in zip(row, sizes, strict=True) for line in range(at // 64, at // 64 + lines(size, 64))
-        ]
-        assert len(used) == len(set(used))
 
 
 def test_blocks_of_one_size_have_one_distribution() -> None:
@@ -81,19 +66,14 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
         draw(np.random.default_rng(1), [64, 65], 128, 1, 64)
 
 
-def test_fixed_is_one_block_behind_the_other() -> None:
+def test_places_that_share_nothing_are_taken() -> None:
+    """Fixed ones stand one behind the other; blocks of one case may overlap."""
     assert fixed([64, 1, 100, 64], 2, 64).tolist() == [[0, 64, 128, 256]] * 2
-
-
-def test_fixed_shares_nothing() -> None:
     sizes = [100, 64, 1000]
-    refuse_shared(fixed(sizes, 3, 64), sizes, ["a", "b", "c"])
-
-
-def test_drawn_places_share_nothing() -> None:
-    sizes = [100, 64, 1000]
-    offsets = draw(np.random.default_rng(7), sizes, 1 << 11, ROUNDS, 64)
-    refuse_shared(offsets, sizes, ["a", "b", "c"])
+    for offsets in (fixed(sizes, 3, 64), draw(np.random.default_rng(7), sizes, 1 << 11, ROUNDS, 64)):
+        refuse_shared(offsets, sizes, ["a", "b", "c"])
+    refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["one", "two"])
+    refuse_shared(np.array([[0, 64]]), [128, 128], ["one", "one"])
 
 
 @pytest.mark.parametrize("offsets", [[0, 0], [0, 64], [64, 0], [0, 127]])
@@ -101,14 +81,6 @@ def test_shared_memory_is_refused_by_name(offsets: list[int]) -> None:
     rows = np.array([[0, 128], offsets])
     with pytest.raises(LaunchError, match=r"(one and two|two and one) share memory"):
         refuse_shared(rows, [128, 128], ["one", "two"])
-
-
-def test_touching_blocks_share_nothing() -> None:
-    refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["one", "two"])
-
-
-def test_blocks_of_one_case_may_overlap() -> None:
-    refuse_shared(np.array([[0, 64]]), [128, 128], ["one", "one"])
 
 
 def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,10 +137,13 @@ def test_who_waits_for_another_thread_gives_its_core_up() -> None:
 
 
 @pytest.mark.parametrize(("line", "told"), [("1034 7 2", True), ("1034 0 2", True), ("0 0 0", False), ("", False)])
-def test_a_system_says_once_whether_it_tells(tmp_path: Path, line: str, told: bool) -> None:
-    assert not run_queue.available(str(tmp_path / "missing"))
-    (tmp_path / "schedstat").write_text(line)
-    assert run_queue.available(str(tmp_path / "schedstat")) is told
+def test_a_system_says_once_whether_it_tells(tasks: Tasks, line: str, told: bool) -> None:
+    for missing in (run_queue.available(str(tasks.folder / "no")), run_queue.open_tasks(str(tasks.folder / "no"))):
+        assert not missing
+    tasks.say(1, 0, 0)
+    (schedstat := tasks.folder / "1" / "schedstat").write_text(line)
+    assert run_queue.available(str(schedstat)) is told
+    assert bool(run_queue.open_tasks(str(tasks.folder))) is told and (told or queued_in(tasks) == np.inf)
 
 
 STAT = """cpu  100 0 100 1000 0 0 0 90 0 0
@@ -160,12 +163,3 @@ def test_what_was_stolen_is_of_the_cores_it_may_run_on(
     monkeypatch.setattr("os.sysconf", lambda name: 100)
     found = counters.Counters.now()
     assert (found.steal, found.stolen, found.busy) == (0.9, stolen / 100, 2.0)
-
-
-@pytest.mark.parametrize("line", ["0 0 0", "", "none"])
-def test_a_system_that_does_not_account_for_queueing_is_known(tasks: Tasks, line: str) -> None:
-    assert not run_queue.open_tasks(str(tasks.folder / "nowhere"))
-    tasks.say(1, 0, 0)
-    (tasks.folder / "1" / "schedstat").write_text(line)
-    assert not run_queue.open_tasks(str(tasks.folder))
-    assert queued_in(tasks) == np.inf

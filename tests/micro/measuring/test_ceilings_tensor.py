@@ -31,23 +31,16 @@ COARSE = pytest.mark.parametrize("dtype", ["tf32", "bf16", "fp16"])
 LARGE = 512  # a product whose arithmetic takes longer than reading its operands
 
 
-@COARSE
-def test_tensor_cores_are_measured_by_every_instruction_that_is_here(dtype: str) -> None:
-    for device, units in (("fake:cuda", ["mma"]), ("cuda:0", ["mma", "wgmma"])):
-        measured = [product(device, x) for x in (dtype, "fp32", dtype)]
+def test_tensor_cores_are_measured_by_every_instruction_that_is_here() -> None:
+    types = "tf32", "bf16", "fp16"
+    for device, units in (("fake:cuda", ["mma"]), ("cuda:0", ["mma", "wgmma"]), ("fake", [])):
+        measured = [product(device, x) for x in (*(types if units else ["bf16"]), "fp32", *types[: len(units)])]
         found = [x for x in ceilings.cases(measured, LIMITS) if x.problem.op == "mma"]
-        assert [x.problem for x in found] == [
-            Mma(dtype, unit, ceilings.TENSOR_STEPS[unit], SMALL.cores) for unit in units
-        ]
-        assert {(x.variant, x.role, x.setting.device) for x in found} == {("cuda", "ceiling", device)}
-
-
-def test_each_type_has_tensor_cores_of_its_own() -> None:
-    measured = [product("fake:cuda", x) for x in ("fp32", "tf32", "bf16", "fp16")]
-    found: list[Any] = [x.problem for x in ceilings.cases(measured, LIMITS) if x.problem.op == "mma"]
-    assert [x.dtype for x in found] == ["tf32", "bf16", "fp16"]
-    assert not [x for x in ceilings.cases(measured[:1], LIMITS) if x.problem.op == "mma"]
-    assert not [x for x in ceilings.cases([product("fake", "bf16")], LIMITS) if x.problem.op == "mma"]
+        wanted = [Mma(x, unit, ceilings.TENSOR_STEPS[unit], SMALL.cores) for x in types for unit in units]
+        assert [x.problem for x in found] == wanted
+        assert all((x.variant, x.role, x.setting.device) == ("cuda", "ceiling", device) for x in found)
+    found = ceilings.cases([product("cuda:0", "bf16")], LIMITS)
+    assert {x.problem.op: ceilings.doubtful(x) for x in found} == {"fma": False, "mma": True, "stream": False}
 
 
 @COARSE
@@ -58,14 +51,8 @@ def test_the_faster_instruction_is_the_bound(dtype: str) -> None:
     assert share.name == f"tensor cores {dtype}, wgmma" and share.refusal is None
     (share,) = shares(case, times=(arithmetic(case) / 0.8,), tensor={"mma": 2 * FLOPS, "wgmma": FLOPS})
     assert share.percent == pytest.approx(40, abs=0.1) and share.name == f"tensor cores {dtype}, mma"
-
-
-@COARSE
-def test_what_beats_hopper_s_tensor_cores_is_refused(dtype: str) -> None:
-    case = product("cuda:0", dtype, LARGE)
     (share,) = shares(case, times=(arithmetic(case) / 2,))
-    assert share.refusal is not None
-    assert share.refusal.startswith(f"2.00 times its ceiling (tensor cores {dtype}, wgmma)")
+    assert str(share.refusal).startswith(f"2.00 times its ceiling (tensor cores {dtype}, wgmma)")
 
 
 @pytest.mark.parametrize(("device", "tensor"), [("fake:cuda", TENSOR), ("cuda:0", {"mma": FLOPS, "wgmma": FLOPS / 2})])
@@ -102,11 +89,6 @@ def test_reading_the_operands_is_the_bound_where_it_takes_longer_and_comes_from_
     little = product("cuda:0", "bf16", 16)  # whose read would be a launch
     (share,) = shares(little, times=(2 * brought(little),))
     assert share == ceilings.Share(None, None, None)
-
-
-def test_only_tensor_cores_are_checked_before_they_bound_anything() -> None:
-    found = ceilings.cases([product("cuda:0", "bf16")], LIMITS)
-    assert {x.problem.op: ceilings.doubtful(x) for x in found} == {"fma": False, "mma": True, "stream": False}
 
 
 # In a contest

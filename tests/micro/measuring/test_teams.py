@@ -137,5 +137,4 @@ def test_one_thread_has_one_worker() -> None:
     made = crew(workers, Case(Gemm(64, 64, 64), "openblas", Setting(device="fake")))
     made.open(1.0)
     made.look(0, ROUNDS, 1.0)
-    made.close()
     assert len(workers.hosts) == 1 and len(workers.looks()) == 1

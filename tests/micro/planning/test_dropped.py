@@ -49,12 +49,6 @@ def test_along_an_axis_names_tell_the_operands_of_their_first_problem() -> None:
     assert contest.name.endswith("/vary:threads/variant:c/threads:1/cold:x")
 
 
-def test_an_operand_that_a_problem_does_not_have_is_no_cold_one() -> None:
-    product, empty = (contest.cases[0] for contest in contests("launch --chain 1 --variant c --cold a,b"))
-    assert product.skip is None and product.setting.cold == ("a", "b")
-    assert empty.skip == "no operand a, b that could be cold: there are x"
-
-
 def test_operands_of_all_directions_that_are_asked_can_be_cold(tmp_path: Path) -> None:
     sizes = "--n 2 --c 4 --h 8 --w 8 --k 4"
     forward, dgrad = contests(f"conv {sizes} --direction forward,dgrad --cold w,dx --variant torch")
@@ -91,28 +85,21 @@ def test_a_modifier_changes_what_its_help_says_and_is_refused_elsewhere(name: st
 # Data
 
 
-@pytest.mark.parametrize(
-    ("words", "data"),
-    [("", "uniform"), ("--data uniform", "uniform"), ("--data normal", "normal"), ("--data zeros", "zeros")],
-)
-def test_named_data_are_taken(words: str, data: str) -> None:
-    for line in (f"gather --step {words}", f"optimizer --rules {words}"):
-        assert {case.setting.data for contest in contests(line) for case in contest.cases} == {data}
+def test_named_data_are_taken() -> None:
+    for words, data in (("", "uniform"), ("--data uniform", "uniform"), ("--data zeros", "zeros")):
+        for line in (f"gather --step {words}", f"optimizer --rules {words}"):
+            assert {case.setting.data for contest in contests(line) for case in contest.cases} == {data}
 
 
 # Files of problems
 
 
-def test_problems_that_a_varied_axis_makes_alike_are_one(tmp_path: Path) -> None:
-    file = tmp_path / "two.json"
-    file.write_text(json.dumps({"problems": [{"m": m, "n": 8, "k": 8} for m in (1, 2)]}))
+def test_problems_that_are_alike_are_one(tmp_path: Path) -> None:
+    """By a varied axis, or because they stand twice in a file."""
+    file, same = tmp_path / "two.json", {"m": 8, "n": 8, "k": 8}
+    file.write_text(json.dumps({"problems": [same | {"m": m} for m in (1, 2)]}))
     (contest,) = contests(f"gemm --shapes {file} --vary m --m 8,16 --variant openblas")
     assert [case.problem.m for case in contest.cases] == [8, 16]  # type: ignore[attr-defined]
-
-
-def test_a_problem_that_stands_twice_in_a_file_is_measured_once(tmp_path: Path) -> None:
-    file = tmp_path / "two.json"
-    same = {"m": 8, "n": 8, "k": 8}
     file.write_text(json.dumps({"problems": [same, {**same, "k": 9}, {**same, "alpha": 1}]}))
     found = contests(f"gemm --shapes {file} --variant openblas")
     assert [contest.name for contest in found] == ["gemm/m:8/n:8/k:8", "gemm/m:8/n:8/k:9"]
@@ -141,10 +128,3 @@ def test_a_question_has_cases_of_what_it_was_asked(line: str) -> None:
     problems = [case.problem for contest in contests(line) for case in contest.cases]
     for axis, text in named.items():
         assert set(text.split(",")) <= {str(vars(x)[axis]) for x in problems if x.op == found.problem.op}
-
-
-@pytest.mark.parametrize("line", ["elementwise --softmax --count 512", "memory --latency --size 65536"])
-def test_axes_that_make_a_question_smaller_are_taken(line: str) -> None:
-    whole = line.partition(" --count")[0].partition(" --size")[0]
-    small, large = (max(c.problem.footprint for x in contests(words) for c in x.cases) for words in (line, whole))
-    assert small < large

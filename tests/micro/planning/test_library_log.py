@@ -19,7 +19,6 @@ from tests.conftest import Ran
 from tests.processes import python
 
 LOGS = Path(__file__).parent / "logs"
-CNN = LOGS / "onednn-3.12-cnn.log"  # two steps of a small CNN, trained by PyTorch
 Command = Callable[..., Ran]
 
 
@@ -76,11 +75,8 @@ def test_what_is_no_product_of_ours_is_passed_over(text: str) -> None:
 def test_a_log_of_all_three_keeps_their_order_and_names_each_product_once() -> None:
     lines = [text for known, _ in KNOWN for text in (known, FOREIGN[1])]
     assert products("\n".join([*lines, *reversed(lines)])) == [problem for _, problem in KNOWN]
-
-
-def test_lines_behind_other_words_count() -> None:
-    """As a launcher or a logger puts them there."""
-    assert products(f"rank 0: {KNOWN[0][0]}\r\n[0] {KNOWN[2][0]}\r\n") == [KNOWN[0][1], KNOWN[2][1]]
+    behind = f"rank 0: {KNOWN[0][0]}\r\n[0] {KNOWN[2][0]}\r\n"  # as a launcher or a logger puts them there
+    assert products(behind) == [KNOWN[0][1], KNOWN[2][1]]
 
 
 @pytest.mark.parametrize("number", range(len(KNOWN)))
@@ -126,16 +122,6 @@ def test_what_convolutions_ran_by_stands_in_a_log() -> None:
     assert algorithms(wino) == {replace(forward, direction="dgrad"): "jit_wino:avx512_core"}
     assert algorithms(CONVOLUTION.replace("exec,cpu", "create,cpu")) == {}
     assert algorithms(CONVOLUTION.replace("forward_training", "sideways")) == {}
-
-
-def test_a_real_log_of_a_cnn() -> None:
-    """Each of six layers in each pass a step, but for the dgrad of the first; the rest are copies into other orders."""
-    log = read(CNN.read_text())
-    calls = log.of(Conv)
-    assert {x.count for x in calls.values()} == {2} and len(calls) == 17
-    assert {x.direction for x in calls if x.c == 3} == {"forward", "wgrad"}
-    assert [x.groups for x in calls if x.groups > 1] == [128] * 3
-    assert set(log.beside(Conv)) == {"oneDNN reorder"}
 
 
 # Through the command line
@@ -215,14 +201,6 @@ def test_a_log_without_a_product_is_refused(
 def test_shapes_by_name_and_as_text(command: Command, words: tuple[str, ...], head: str) -> None:
     ran = command("conv", *words, "--variant", "direct,im2col", "--list")
     assert ran.code == 0 and ran.out.startswith(head)
-
-
-def test_a_result_says_what_benchdnn_takes_for_it(command: Command, tmp_path: Path) -> None:
-    run = tmp_path / "run.jsonl"
-    words = ("--shapes", "g2mb1ic4ih8oc4oh4kh3sh2ph1", "--variant", "direct", "--device", "fake")
-    assert command("conv", *words, "--until", "plan", "-q", "-o", str(run)).code == 0
-    told = [one.descriptor for one in store.read(run).results]
-    assert told == [f"--dir={word} g2mb1ic4ih8oc4oh4kh3sh2ph1" for word in ("FWD_D", "BWD_D", "BWD_W")]
 
 
 def test_a_log_s_run_ends_with_what_could_be_gained(command: Command, tmp_path: Path) -> None:

@@ -41,31 +41,19 @@ def limits(text: str) -> tuple[int | None, ...]:
 
 def test_limits() -> None:
     assert limits("0,512KiB,8MiB,1GiB,4096,7B,unlimited") == (0, 512 << 10, 8 << 20, 1 << 30, 4096, 7, None)
-
-
-@pytest.mark.parametrize("text", ["", "8MB", "8 MiB", "-1", "1.5MiB", "8MiB,", "none", "1e6"])
-def test_what_is_no_number_of_bytes_is_refused_with_one(text: str) -> None:
-    with pytest.raises(
-        UsageError, match=r"^--workspace: .*is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
-    ):
-        limits(text)
-
-
-@pytest.mark.parametrize("text", ["8MiB,8192KiB", "0,0B", "unlimited,unlimited"])
-def test_one_limit_twice_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"a value is named twice$"):
-        limits(text)
+    for text in ("", "8MB", "8 MiB", "-1", "1.5MiB", "8MiB,", "none", "1e6"):
+        with pytest.raises(
+            UsageError, match=r"^--workspace: .* is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
+        ):
+            limits(text)
+    for text in ("8MiB,8192KiB", "0,0B", "unlimited,unlimited"):
+        with pytest.raises(UsageError, match=r"a value is named twice$"):
+            limits(text)
 
 
 def test_a_limit_is_typed_in_its_largest_exact_unit_and_a_round_one_is_enough() -> None:
-    assert [typed(x) for x in (0, 7, 1024, 1 << 20, 3 << 29, None)] == [
-        "0B",
-        "7B",
-        "1KiB",
-        "1MiB",
-        "1536MiB",
-        "unlimited",
-    ]
+    words = ["0B", "7B", "1KiB", "1MiB", "1536MiB", "unlimited"]
+    assert [typed(x) for x in (0, 7, 1024, 1 << 20, 3 << 29, None)] == words
     rng = random.Random(1)
     for _ in range(200):
         nbytes = int(10 ** rng.uniform(0, 11))
@@ -132,17 +120,14 @@ def test_another_c_library_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> N
         heap.variables("keep")
 
 
-def test_a_shim_of_products_leaves_the_heap_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LD_PRELOAD", "/state/build/mkl_intel-1234.so")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MALLOC_MMAP_MAX_", "0"), ("LD_PRELOAD", "0"), ("LD_PRELOAD", "/build/mkl_intel-1.so:/usr/lib/libjemalloc.so.2")],
+)
+def test_a_default_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/state/build/mkl_intel-1234.so")  # a shim of products leaves the heap as it is
     assert heap.variables("keep")
-    monkeypatch.setenv("LD_PRELOAD", "/state/build/mkl_intel-1234.so:/usr/lib/libjemalloc.so.2")
-    with pytest.raises(UsageError, match="LD_PRELOAD in this environment chooses already"):
-        heap.variables("keep")
-
-
-@pytest.mark.parametrize("name", ["MALLOC_MMAP_MAX_", "LD_PRELOAD"])
-def test_a_default_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "0")
+    monkeypatch.setenv(name, value)
     assert heap.variables("default") == {}
     with pytest.raises(UsageError, match=f"{name} in this environment chooses already"):
         heap.variables("keep")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
 from kernels.setting import Setting
@@ -70,11 +68,6 @@ def test_a_log_of_no_common_number_is_taken_whole() -> None:
     assert last.startswith("The log's convolutions take 26.0 ms with torch; 12.0 ms [11.5 ms, 12.5 ms] of them (46%)")
 
 
-def test_where_nothing_is_certain_nothing_is_summed() -> None:
-    (_, last) = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.9, "unresolved"))), log(first=1))
-    assert last.startswith("The log's convolutions take 8.00 ms with torch; nothing that is certain could be gained; ")
-
-
 def test_what_has_no_time_is_named_and_no_part_of_the_sum() -> None:
     contests = contest(FIRST, None, ("direct", 0.5, "x")), contest(SECOND, 4e-3, ("direct", 0.5, "faster"))
     sentences = conv_ranked.of_file(run(*contests), log(first=2, second=2))
@@ -84,19 +77,16 @@ def test_what_has_no_time_is_named_and_no_part_of_the_sum() -> None:
     assert "take 4.00 ms with torch" in sentences[2]
 
 
-def test_a_rival_on_more_threads_is_none() -> None:
-    (first, _) = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.5, "faster"), threads=2)), log(first=1))
-    assert first.endswith("and nothing is certainly faster.")
-
-
-def test_a_kernel_that_keeps_its_filter_is_no_rival_in_a_step() -> None:
+def test_what_is_no_rival_in_a_step() -> None:
+    """A kernel that keeps its filter, and one on more threads."""
     contested = contest(SECOND, 8e-3, ("fft-scipy-kept", 0.1, "faster"), ("direct", 0.5, "faster"))
     first, last = conv_ranked.of_file(run(contested), log(second=1))
     assert "direct 0.500" in first and "chosen from" not in last
-
-
-def test_other_files_say_who_is_fastest() -> None:
-    *_, sentence = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.5, "faster"))), Written([FIRST]))
+    contested = contest(FIRST, 8e-3, ("direct", 0.5, "faster"), threads=2)
+    first, last = conv_ranked.of_file(run(contested), log(first=1))
+    assert first.endswith("and nothing is certainly faster.")
+    assert "take 8.00 ms with torch; nothing that is certain could be gained; " in last
+    *_, sentence = conv_ranked.of_file(run(contested), Written([FIRST]))
     assert sentence.endswith(", relative to torch: direct 0.500 [0.480, 0.520].")
 
 
@@ -110,10 +100,14 @@ def test_a_network_counts_its_layers_and_shows_what_was_published() -> None:
     assert last.startswith("A step's convolutions take 6.00 ms with torch; 3.00 ms")
 
 
-@pytest.mark.parametrize("name", ["mine", "alexnet-s"])
-def test_a_network_without_published_times(name: str) -> None:
-    named = contest(FIRST, 2e-3, ("direct", 0.5, "faster"), name=f"net/{name}/conv1/count:1/{FIRST.name}")
-    assert conv_ranked.of_net(run(named))[0].endswith("to be gained.")
+def test_a_network_without_published_times() -> None:
+    for name in ("mine", "alexnet-s"):
+        named = contest(FIRST, 2e-3, ("direct", 0.5, "faster"), name=f"net/{name}/conv1/count:1/{FIRST.name}")
+        assert conv_ranked.of_net(run(named))[0].endswith("to be gained.")
+    written = of_network(read("resnet-50"))
+    counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
+    assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}
+    assert written.sentences == ["resnet-50: 53 convolutions, 23 of them different, batch 16."]
 
 
 def test_a_network_s_file_has_counts_and_published_times() -> None:
@@ -124,13 +118,6 @@ def test_a_network_s_file_has_counts_and_published_times() -> None:
         run(contest(written.problems[1], 2e-3, ("direct", 0.5, "faster"))), replace(written, sentences=())
     )
     assert "(then (both gradients), in ms at batch 128 on a GeForce GTX Titan X, April 2015: fbfft 76, " in first
-
-
-def test_a_step_of_a_network_has_its_layers_as_often_as_it_has_them() -> None:
-    written = of_network(read("resnet-50"))
-    counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
-    assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}
-    assert written.sentences == ["resnet-50: 53 convolutions, 23 of them different, batch 16."]
 
 
 def test_nothing_measured_says_nothing() -> None:

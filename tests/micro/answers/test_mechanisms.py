@@ -30,11 +30,7 @@ EVERY = mechanisms()
 TESTS = [one for one in EVERY if one.test]
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "matplotlib", "psutil", "threadpoolctl"}
 
-
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands name two threads; a machine of one core plans them all the same."""
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(test: Trial) -> tuple[Contest, ...]:
@@ -135,36 +131,27 @@ def rows(text: str) -> dict[str, str]:
 
 
 def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) -> None:
-    ran = table(written(tmp_path / "made.jsonl", G1))
-    assert (ran.code, ran.err) == (0, "")
-    assert list(rows(ran.out)) == IDS
-    assert max(map(len, ran.out.splitlines())) <= 120
-    assert "slower 3.00 [2.85, 3.15]" in rows(ran.out)["G1"]
-    assert "2 pairs" in rows(ran.out)["G1"]
-    assert "made.jsonl" in rows(ran.out)["G1"]
-    told = {name for name, row in rows(ran.out).items() if "made.jsonl" in row}
-    assert told == {"G1"}
-    assert "none in these files" in rows(ran.out)["G2"]
-
-
-def test_the_summary_tells_what_was_read_from_what_can_be_run_and_what_is_not_built(
-    table: Table, tmp_path: Path
-) -> None:
-    tested, without, later = (sum(bool(getattr(one, x)) for one in EVERY) for x in ("test", "why_not", "later"))
-    summary = " ".join(table(written(tmp_path / "made.jsonl", G1)).out.partition("\n\n")[2].split())
+    on_gpu = replace(
+        G1,
+        contests=tuple(replace(x, results=tuple(replace(y, device="cuda:0") for y in x.results)) for x in G1.contests),
+    )
+    for made, where in ((G1, "made.jsonl"), (on_gpu, "made.jsonl, cuda:0")):
+        (tmp_path / "made.jsonl").unlink(missing_ok=True)
+        ran = table(written(tmp_path / "made.jsonl", made))
+        assert (ran.code, ran.err) == (0, "")
+        found = rows(ran.out)
+        assert list(found) == IDS and max(map(len, ran.out.splitlines())) <= 120
+        assert all(words in found["G1"] for words in ("slower 3.00 [2.85, 3.15]", "2 pairs", where))
+        assert {name for name, row in found.items() if "made.jsonl" in row} == {"G1"}
+        assert "none in these files" in found["G2"]
+    summary = " ".join(ran.out.partition("\n\n")[2].split())
+    for field, count, words in (
+        ("test", 1, "with a command, and no verdict in these files: type what their row says"),
+        ("why_not", 0, "without a command: their row says why"),
+        ("later", 0, "of a benchmark that is not built yet: their row says which"),
+    ):
+        assert f" {sum(bool(getattr(one, field)) for one in EVERY) - count} {words}" in summary
     assert "112 mechanisms: 1 with a verdict: by the run files that were read (1; without names" in summary
-    assert f" {tested - 1} with a command, and no verdict in these files: type what their row says" in summary
-    assert f" {without} without a command: their row says why" in summary
-    assert f" {later} of a benchmark that is not built yet: their row says which" in summary
-    assert " 0 with a verdict: by the run files that were read (0; " in " ".join(table().out.split())
-
-
-def test_every_row_has_its_command_or_says_why_there_is_none(table: Table) -> None:
-    every = rows(table().out)
-    for one in EVERY:
-        start = "not built yet: " if one.later else "no command: "
-        start = f"python -m {one.test.command.split()[0]}" if one.test else start
-        assert start in every[one.id], one.id
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
@@ -185,29 +172,19 @@ def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -
 
 
 def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
-    assert "of-mine.jsonl" not in table().out
+    every = rows(table().out)
+    for one in EVERY:
+        start = "not built yet: " if one.later else "no command: "
+        assert (f"python -m {one.test.command.split()[0]}" if one.test else start) in every[one.id], one.id
     (tmp_path / "runs").mkdir()
     written(tmp_path / "runs/of-mine.jsonl", G1)
     (tmp_path / "runs/torn.jsonl").write_text("no run file\n")
     ran = table()
     assert ran.code == 0
     assert "of-mine.jsonl" in rows(ran.out)["G1"]
-
-
-@pytest.mark.parametrize("text", [None, "", "no run file\n"])
-def test_a_file_that_is_no_run_is_refused(table: Table, tmp_path: Path, text: str | None) -> None:
-    path = tmp_path / "x.jsonl"
-    if text is not None:
-        path.write_text(text)
-    ran = table(path)
-    assert ran.code == 2
-    assert str(path) in ran.err
-
-
-def test_a_gpu_is_named(table: Table, tmp_path: Path) -> None:
-    contest = build.transposed(64)
-    on_gpu = replace(contest, results=tuple(replace(x, device="cuda:0") for x in contest.results))
-    assert "made.jsonl, cuda:0" in rows(table(written(tmp_path / "made.jsonl", build.run(on_gpu))).out)["G1"]
+    for path in (tmp_path / "missing.jsonl", tmp_path / "runs/torn.jsonl"):
+        ran = table(path)
+        assert ran.code == 2 and str(path) in ran.err
 
 
 def test_the_table_is_light() -> None:

@@ -11,7 +11,7 @@ from kernels.ops.saxpy import Saxpy
 from kernels.problem import Problem
 from micro.findings import ratios
 from micro.findings.crossing import Bracket, bracket, wins
-from micro.findings.ratios import expectations, expected
+from micro.findings.ratios import expected
 from micro.findings.sums import SumOf
 from micro.planning.contest import Case
 from reports.record import Contest, Result
@@ -30,14 +30,9 @@ def test_ratios_stand_below_their_question() -> None:
         f"  {CONV.replace('n:16', 'n:8')}, relative to torch: direct 1.000 [0.990, 1.010] (unresolved).",
     ]
     assert ratios.ratios(run(short())) == []
-
-
-def test_every_baseline_has_its_sentence() -> None:
     in_turn = ranked("steps", *(layer(LAYER, name, t) for name, t in TIMES.items()), in_turn=True)
-    assert [x.partition(", relative to ")[2].partition(":")[0] for x in ratios.ratios(run(in_turn))[1:]] == [
-        "torch",
-        "direct",
-    ]
+    baselines = [x.partition(", relative to ")[2].partition(":")[0] for x in ratios.ratios(run(in_turn))[1:]]
+    assert baselines == ["torch", "direct"]
 
 
 def test_of_many_contenders_the_extremes_are_named() -> None:
@@ -77,10 +72,6 @@ def test_a_range_may_be_of_one_instruction_set(isa: str, m: int, count: int) -> 
     assert not count or expected(run(compared("nn-nt", *case, 1.0, isa)))[0].endswith("above 1.1: not so here.")
 
 
-def test_every_expected_range_is_one() -> None:
-    assert all(row.low < row.high for row in expectations().values())
-
-
 def sampled(problem: Problem, variant: str, seconds: float, *rejected: int) -> Result:
     samples = tuple(seconds * (100 if i in rejected else 1 + 0.01 * (i % 2)) for i in range(12))
     timed = layer(LAYER, variant, seconds)
@@ -113,11 +104,8 @@ def test_a_crossing_is_between_two_verdicts(verdicts: dict[int, str], low: int, 
     by_size = {m: replace(known, verdict=verdict) for m, verdict in verdicts.items()}
     assert bracket(by_size) == Bracket(low, high)
     assert wins(bracket(by_size), max(by_size), "M =") == where
-
-
-@pytest.mark.parametrize(("low", "high", "middle"), [(16, 64, 32), (16, 20, None), (16, 21, 18), (None, 4, None)])
-def test_a_wide_bracket_has_a_middle(low: int, high: int, middle: int) -> None:
-    assert Bracket(low, high).middle == middle
+    middles = {(16, 64): 32, (16, 20): None, (16, 21): 18, (None, 4): None}
+    assert {ends: Bracket(*ends).middle for ends in middles} == middles
 
 
 def test_the_order_by_two_rounds_is_said_and_that_it_is_not_certain() -> None:
@@ -128,18 +116,12 @@ def test_the_order_by_two_rounds_is_said_and_that_it_is_not_certain() -> None:
     assert "by 1 round, not" in ratios.few_rounds(run(short(1)))[0]
 
 
-def test_a_contest_with_a_ratio_is_left_to_its_own_answer() -> None:
-    known = short().comparisons[0]
-    partly = replace(short(), comparisons=(replace(known, ratio=0.9, low=0.8, high=1.0), *short().comparisons[1:]))
-    assert ratios.few_rounds(run(contested("algorithms", LAYER, TIMES), partly)) == []
-
-
-def test_what_was_wrong_is_not_ranked() -> None:
-    wrong = tuple(replace(one, verdict="not comparable") for one in short().comparisons)
-    assert ratios.few_rounds(run(replace(short(), comparisons=wrong))) == []
-
-
 def test_of_many_contests_the_first_are_said() -> None:
+    """What was wrong is not ranked, and a contest with a ratio is left to its own answer."""
     many = [short(problem=replace(LAYER, n=n)) for n in range(1, ratios.MOST + 4)]
     said = ratios.few_rounds(run(*many))
     assert len(said) == ratios.MOST + 1 and said[-1] == "3 more contests have times without a ratio."
+    known, *others = short().comparisons
+    partly = replace(short(), comparisons=(replace(known, ratio=0.9, low=0.8, high=1.0), *others))
+    wrong = replace(short(), comparisons=tuple(replace(one, verdict="not comparable") for one in (known, *others)))
+    assert ratios.few_rounds(run(contested("algorithms", LAYER, TIMES), partly, wrong)) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,6 @@ def test_a_case_that_fails_costs_itself(arm: str, pair: int, do: str, error: Exc
     other = "ba"["ab".index(arm)]
     assert told == {arm: (status, str(error)), other: ("skipped", "the other arm failed")}
     assert "2 slower, 1 not comparable" in ran.out
-
-
-def test_a_case_that_failed_is_not_tried_again() -> None:
-    script = Script(fails=failing("prepare", WrongResult("answers zeros"), case=NAMES[1]))
-    command(script)
-    assert len([x for x in script.asked("prepare", arm="a") if x.given["case"] == NAMES[1]]) == 1
 
 
 def test_a_failed_case_does_not_trip_the_gate() -> None:
@@ -104,19 +97,15 @@ def test_cases_that_only_one_arm_has_are_told() -> None:
         assert sentence in " ".join(ran.out.split())
 
 
-@pytest.mark.parametrize("skip", [None, "mkl is not here"])
-def test_arms_without_a_common_case_are_refused(skip: str | None) -> None:
-    cases: dict[str, dict[str, str | None]] = {"a": {OTHER: skip}, "b": {NAMES[0]: None}}
-    ran = command(Script(cases=cases))
-    refused(ran)
-    assert "no case that both arms can measure" in ran.err and f"{OTHER}: not in arm b" in ran.err
+def test_arms_without_a_common_case_are_refused() -> None:
+    for skip in (None, "mkl is not here"):
+        cases: dict[str, dict[str, str | None]] = {"a": {OTHER: skip}, "b": {NAMES[0]: None}}
+        ran = command(Script(cases=cases))
+        refused(ran)
+        assert "no case that both arms can measure" in ran.err and f"{OTHER}: not in arm b" in ran.err
     refused(command(Script(cases={"a": {}, "b": {}})))
-
-
-def test_two_values_of_threads_are_refused() -> None:
     two = NAMES[0].replace("threads:1", "threads:2")
-    cases: dict[str, dict[str, str | None]] = {arm: {NAMES[0]: None, two: None} for arm in "ab"}
-    ran = command(Script(cases=cases))
+    ran = command(Script(cases={arm: {NAMES[0]: None, two: None} for arm in "ab"}))
     refused(ran)
     assert "--threads" in ran.err
 
@@ -155,29 +144,13 @@ def test_an_interrupt_before_six_pairs_leaves_no_verdict(pair: int) -> None:
     assert {c.reason for c in run.comparisons} == {f"{pair} processes, an interval needs 6"} or not pair
 
 
-def test_an_interrupt_before_the_first_pair() -> None:
-    ran = command(Script(fails=failing("plan", KeyboardInterrupt())))
-    assert (ran.code, ran.out, ran.err) == (130, "", "micro.ab: interrupted\n")
-
-
 # Where the answer goes
 
 
-def test_a_run_file_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    script = Script()
-    ran = command(script, "-o", str(tmp_path / "missing" / "run.jsonl"))
-    refused(ran)
-    assert not script.asked("prepare")
-    (tmp_path / "there.jsonl").write_text("something\n")
-    refused(command(Script(), "-o", str(tmp_path / "there.jsonl")))
-    assert (tmp_path / "there.jsonl").read_text() == "something\n"
-
-
-def test_a_document_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    script = Script()
-    refused(command(script, "--json", str(tmp_path / "missing" / "x.json")))
-    assert not script.asked("prepare")
-
-
-def test_an_empty_gate_is_refused() -> None:
-    refused(command(replace(Script(slower(1.5))), "--gate", ""))
+def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    script, there = Script(), tmp_path / "there.jsonl"
+    there.write_text("something\n")
+    missing = str(tmp_path / "missing" / "x")
+    for words in (("-o", missing), ("-o", str(there)), ("--json", missing), ("--gate", "")):
+        refused(command(script, *words))
+    assert not script.asked("prepare") and there.read_text() == "something\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,20 +32,17 @@ def test_both_arms_are_asked_the_same() -> None:
     assert all(x.given == {"calls": least, "visit": pairs.ACROSS} for x in script.asked("settle"))
 
 
-def test_every_pair_has_placements_of_its_own_and_the_first_is_checked() -> None:
+def test_every_pair_has_its_own_placements_order_and_canary() -> None:
+    """The first is checked."""
     script = Script()
-    command(script)
-    seeds = [x.given["seed"] for x in script.asked("open", arm="a")]
-    assert len(set(seeds)) == len(seeds) == 6 * len(NAMES)
+    assert json.loads(command(script, "--json", "-").out)["comparisons"]
+    opened = script.asked("open", arm="a")
+    assert len({x.given["seed"] for x in opened}) == len(opened) == 6 * len(NAMES)
     assert all((x.given["seed"] is not None) == (x.pair == 0) for x in script.asked("prepare"))
-
-
-def test_cases_come_in_another_order_in_each_pair() -> None:
-    script = Script()
-    command(script)
     orders = [tuple(x.given["case"] for x in script.asked("open", arm="a", pair=p)) for p in range(6)]
-    assert all(sorted(order) == sorted(NAMES) for order in orders)
-    assert len(set(orders)) > 2
+    assert all(sorted(order) == sorted(NAMES) for order in orders) and len(set(orders)) > 2
+    for arm in "ab":
+        assert [x.pair for x in script.asked("look", arm=arm) if x.given["canary"]] == list(range(6))
 
 
 @pytest.mark.parametrize(("seconds", "rounds"), [(0.0, pairs.TURN), (1.0, 1)])
@@ -63,14 +59,6 @@ def test_turns_are_taken_in_random_order(seconds: float, rounds: int) -> None:
     first = [turn[0].arm for turn in turns]
     assert 0.25 < first.count("a") / len(first) < 0.75
     assert {x.given["first"] for x in looks} >= {0, rounds}
-
-
-def test_the_canary_runs_once_a_process() -> None:
-    script = Script()
-    command(script)
-    for arm in "ab":
-        told = [x.pair for x in script.asked("look", arm=arm) if x.given["canary"]]
-        assert told == list(range(6))
 
 
 # What is made of it
@@ -98,17 +86,16 @@ def test_the_record() -> None:
     assert told["a"]["environment"]["digest"] == "a" and told["b"]["environment"]["digest"] == "b"
 
 
-def test_short_visits_are_timed_by_the_wall() -> None:
-    _, run = kept(Script(slower(1.2), visit=1e-5))
-    assert {c.verdict for c in run.comparisons} == {"slower"}
-    assert {(one.clock, one.samples[0] > 8e-6) for one in run.results} == {("wall", True)}
-
-
-@pytest.mark.parametrize(("settled", "clock"), [({"queues": False}, "wall"), ({"queues": True}, "cpu"), ({}, "cpu")])
-def test_where_the_system_tells_no_queueing_the_wall_is_the_clock(settled: dict[str, bool], clock: str) -> None:
+@pytest.mark.parametrize(
+    ("settled", "clock"), [({"queues": False}, "wall"), ({"queues": True}, "cpu"), ({}, "cpu"), (None, "wall")]
+)
+def test_where_visits_are_short_or_no_queueing_is_told_the_wall_is_the_clock(
+    settled: dict[str, bool] | None, clock: str
+) -> None:
     """A checkout from before it was asked does not say."""
-    _, run = kept(Script(slower(1.2), settled=settled))
-    assert {one.clock for one in run.results} == {clock}
+    _, run = kept(Script(slower(1.2), visit=1e-5) if settled is None else Script(slower(1.2), settled=settled))
+    assert {one.clock for one in run.results} == {clock} and {c.verdict for c in run.comparisons} == {"slower"}
+    assert settled is not None or all(one.samples[0] > 8e-6 for one in run.results)
 
 
 def test_what_differs_between_the_arms_is_said() -> None:
@@ -119,14 +106,6 @@ def test_what_differs_between_the_arms_is_said() -> None:
     assert "differ: nothing that is recorded." in kept(Script())[0].out
 
 
-def test_a_document_has_stdout_to_itself(tmp_path: Path) -> None:
-    ran = command(Script(), "--json", "-")
-    told = json.loads(ran.out)
-    assert len(told["comparisons"]) == len(NAMES) and "Arm b against arm a" in ran.err
-    assert command(Script(), "--json", str(tmp_path / "x.json")).code == 0
-    assert json.loads((tmp_path / "x.json").read_text("utf-8"))["results"]
-
-
 @pytest.mark.parametrize(
     ("ratio", "spread", "gate", "code"),
     [
@@ -135,7 +114,6 @@ def test_a_document_has_stdout_to_itself(tmp_path: Path) -> None:
         (1.03, 0.002, "5%", 0),  # slower for certain, surely by less
         (1.03, 0.002, "2%", 1),
         (1.0, 0.002, "5%", 0),
-        (0.8, 0.002, "5%", 0),
         (1.05, 0.2, "5%", 0),  # not known
         (1.10, 0.002, None, 0),  # nobody asked
     ],
@@ -145,13 +123,6 @@ def test_the_gate(ratio: float, spread: float, gate: str | None, code: int) -> N
     assert ran.code == code
     assert ("not passed: " in ran.out) == (code == 1)
     assert (": passed." in ran.out) == (gate is not None and code == 0)
+    assert code == 0 or all(name in " ".join(ran.out.split()).partition("not passed: ")[2] for name in NAMES)
     if code or ratio == 1.03:
         assert {c.verdict for c in run.comparisons} == {"slower"}
-
-
-def test_the_gate_names_what_it_holds_back() -> None:
-    bad = slower(1.2)
-    ran, _ = kept(Script(lambda name, pair: bad(name, pair) if name == NAMES[1] else 1.0), "--gate", "5%")
-    assert ran.code == 1
-    assert " ".join(ran.out.split()).count(f"Gate 5 %: not passed: {NAMES[1]}.") == 1
-    assert "1 slower, 2 same" in ran.out

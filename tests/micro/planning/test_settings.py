@@ -43,7 +43,7 @@ def test_limits() -> None:
     assert limits("0,512KiB,8MiB,1GiB,4096,7B,unlimited") == (0, 512 << 10, 8 << 20, 1 << 30, 4096, 7, None)
     for text in ("", "8MB", "8 MiB", "-1", "1.5MiB", "8MiB,", "none", "1e6"):
         with pytest.raises(
-            UsageError, match=r"^--workspace: .* is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
+            UsageError, match=r"^--workspace: .*is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
         ):
             limits(text)
     for text in ("8MiB,8192KiB", "0,0B", "unlimited,unlimited"):

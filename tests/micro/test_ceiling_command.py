@@ -81,22 +81,14 @@ def test_hopper_is_asked_by_both_instructions() -> None:
     assert [contest.name for contest in traffic] == [f"bandwidth/{25 << 20}", f"bandwidth/{200 << 20}"]
 
 
-@pytest.mark.parametrize(
-    ("bounded", "names", "operations"),
-    [
-        (("stream",), ["bandwidth/134217728"], {"stream"}),
-        (("fma",), ["peak"], {"fma"}),
-        (("fma", "mma", "stream"), ["peak", "bandwidth/134217728"], {"fma", "mma", "stream"}),
-    ],
-)
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_bounds_a_device_alone_is_measured(
-    monkeypatch: pytest.MonkeyPatch, whole: bool, bounded: tuple[str, ...], names: list[str], operations: set[str]
-) -> None:
-    known = kind_of("cuda:0")
-    isas = known.isas if "fma" in bounded else tuple
-    monkeypatch.setattr(ceiling, "kind_of", lambda name: replace(known, ceilings=bounded, isas=isas, undivided=whole))
-    found = ceiling.contests("cuda:0", Limits(1 << 30, 4, (), features=()))
-    assert [contest.name for contest in found] == names
-    here = {case.problem.op for contest in found for case in contest.cases}
-    assert here == (operations if whole else operations - {"mma"})
+def test_what_bounds_a_device_alone_is_measured(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+    known, bandwidth = kind_of("cuda:0"), "bandwidth/134217728"
+    for bounded, names in (("stream", [bandwidth]), ("fma", ["peak"]), ("fma mma stream", ["peak", bandwidth])):
+        isas = known.isas if "fma" in bounded else tuple
+        card = replace(known, ceilings=tuple(bounded.split()), isas=isas, undivided=whole)
+        monkeypatch.setattr(ceiling, "kind_of", lambda name, card=card: card)
+        found = ceiling.contests("cuda:0", Limits(1 << 30, 4, (), features=()))
+        assert [contest.name for contest in found] == names
+        here = {case.problem.op for contest in found for case in contest.cases}
+        assert here == set(bounded.split()) - (set() if whole else {"mma"})

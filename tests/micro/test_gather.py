@@ -68,10 +68,6 @@ def all_rows(problem: Gather, ids: Any, g: Any, w: Any) -> None:
     w -= -0.125 * g[0]
 
 
-def state_alone(problem: Gather, ids: Any, g: Any, w: Any, v: Any) -> None:
-    v[ids] += g * g
-
-
 def table_alone(problem: Gather, ids: Any, g: Any, w: Any, v: Any) -> None:
     w[ids] -= -0.125 * g / (np.sqrt(v[ids] + g * g) + np.float32(1e-8))
 
@@ -81,10 +77,6 @@ def one_element_off(problem: Gather, ids: Any, g: Any, w: Any) -> None:
     w[ids[0], 0] += 1
 
 
-def one_row_less(problem: Gather, ids: Any, g: Any, w: Any) -> None:
-    w[ids[:-1]] -= -0.125 * g[:-1]
-
-
 @pytest.mark.parametrize(
     ("problem", "call", "why"),
     [
@@ -92,8 +84,6 @@ def one_row_less(problem: Gather, ids: Any, g: Any, w: Any) -> None:
         (LOOKUP, sorted_table, "^table: dense probe: "),  # few of its elements stay, and those are right
         (STEPS[0], all_rows, "off where one answer alone is right"),
         (STEPS[0], one_element_off, "^dense probe: 1 of 185 values off"),
-        (STEPS[0], one_row_less, "^leaves 5 of 185 outputs unwritten"),
-        (STEPS[1], state_alone, "^w: writes nothing"),
         (STEPS[1], table_alone, "^v: writes nothing"),
     ],
 )
@@ -112,17 +102,9 @@ def test_rows_are_different_ones_and_everyones() -> None:
     block = replace(LOOKUP, order="block").ids()
     assert (np.diff(block) == 1).all()
     assert (np.diff(LOOKUP.ids()) != 1).any()
-
-
-def test_more_rows_than_there_are_is_usage() -> None:
     with pytest.raises(UsageError, match="more than --rows 4"):
         Gather(4, 1, 5)
-
-
-def test_a_one_hot_matrix_of_gigabytes_is_refused() -> None:
-    reason = find("gather", "one-hot").accepts(Gather(1 << 20, 1, 1 << 10))
-    assert reason is not None
-    assert "GiB" in reason
+    assert "GiB" in str(find("gather", "one-hot").accepts(Gather(1 << 20, 1, 1 << 10)))
 
 
 def test_the_work_is_what_is_executed() -> None:

@@ -100,7 +100,7 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize("route", variants.ROUTES)
-def test_the_other_process_ends_with_its_last_user(route: str) -> None:
+def test_the_other_process_ends_with_its_last_user(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     bind = variants.to_peer(route, PROBLEMS[1], Cpu(), Setting())
     (born,) = children() - before
@@ -108,12 +108,9 @@ def test_the_other_process_ends_with_its_last_user(route: str) -> None:
     del bind
     gc.collect()
     assert children() == before
-
-
-def test_a_way_that_the_system_forbids_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "_usable", lambda route: False)
-    with pytest.raises(Unavailable, match="route vm"):
-        variants.to_peer("vm", PROBLEMS[0], Cpu(), Setting())
+    with pytest.raises(Unavailable, match=f"route {route}"):
+        variants.to_peer(route, PROBLEMS[0], Cpu(), Setting())
 
 
 def test_gradients_have_the_sizes_of_the_texts() -> None:
@@ -123,20 +120,19 @@ def test_gradients_have_the_sizes_of_the_texts() -> None:
     assert [len(part) for part in variants.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ((3,), "--size 3: take 4 or more"),
-        ((-4,), "--size -4: take 4 or more"),
-        ((6,), "--size 6: take a multiple of 4"),
-        ((4, "hundred"), "--size 4: take a multiple of 400"),
-        ((4096, "fcn-r"), "--size 4096: the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"),
-        ((0, "nobody"), "--buffers nobody: there are one, hundred, fcn-s"),
-    ],
-)
-def test_sizes_that_are_none_are_usage(fields: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=f"^{why}"):
-        Transfer(*fields)
+def test_sizes_that_are_none_are_usage() -> None:
+    fcn_r = "the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"
+    refused: dict[tuple[Any, ...], str] = {
+        (3,): "--size 3: take 4 or more",
+        (-4,): "--size -4: take 4 or more",
+        (6,): "--size 6: take a multiple of 4",
+        (4, "hundred"): "--size 4: take a multiple of 400",
+        (4096, "fcn-r"): f"--size 4096: {fcn_r}",
+        (0, "nobody"): "--buffers nobody: there are one, hundred, fcn-s",
+    }
+    for fields, why in refused.items():
+        with pytest.raises(UsageError, match=f"^{why}"):
+            Transfer(*fields)
 
 
 def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() -> None:
@@ -144,20 +140,6 @@ def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() ->
     own = Transfer(0, "fcn-r")
     assert own.name == "transfer/size:56823848/buffers:fcn-r"
     assert parse(f"{own.name}/variant:c/threads:1").problem == own
-
-
-def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
-    every = contests("transfer", "--buffers", "fcn-r", "--variant", "c")
-    assert [case.problem.name for x in every for case in x.cases] == ["transfer/size:56823848/buffers:fcn-r"]
-    with pytest.raises(UsageError, match=r"^--size 4096: the gradient of --buffers fcn-r"):
-        contests("transfer", "--buffers", "fcn-r", "--size", "4096", "--variant", "c")
-
-
-def test_a_route_is_tried_once_in_a_process() -> None:
-    variants._usable.cache_clear()
-    for problem in PROBLEMS[:3]:
-        variants.to_peer("pipe", problem, Cpu(), Setting())
-    assert variants._usable.cache_info().misses == 1
 
 
 def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
@@ -213,9 +195,6 @@ def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: py
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
     monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 100 << 20)
     assert [len(cases) for _, cases, _ in named(contests("transfer", "--team"))] == [5]
-
-
-def test_one_core_has_no_team(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 1)
     with pytest.raises(UsageError, match=r"^--team: this process may use one core"):
         contests("transfer", "--team")

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.update.problem import Update
 from kernels.setting import Setting
 from micro import optimizer, update
 from micro.command.line import main
 from micro.planning.benchmark import Request
-from micro.planning.options import request
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")
@@ -38,15 +36,6 @@ def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = 
 # The plan
 
 
-def test_data_that_a_person_named_is_left_alone() -> None:
-    assert request(optimizer.BENCHMARK, "optimizer", ["--rules"])[1].settings["data"] == "uniform"
-    assert request(optimizer.BENCHMARK, "optimizer", ["--rules", "--data", "normal"])[1].settings["data"] == "normal"
-
-
-def test_a_layer_as_small_as_a_tile_is_its_own() -> None:
-    assert len(update.forms(asked(), Update(64, 10, 32), "openblas").cases) == 6
-
-
 def test_the_layers_of_the_question() -> None:
     layers = {contest.name.split("/")[1] for contest in update.fused(asked()) if contest.name.startswith("fused/")}
     assert layers == {"update"}
@@ -55,6 +44,7 @@ def test_the_layers_of_the_question() -> None:
     assert found >= {(26752, 2048, 64), (2048, 2048, 64), (1024, 10, 1024), (9216, 4096, 16), (4096, 1000, 16)}
     assert len(found) == 2 + 8 + 3 + 2
     few = [c.cases[0].problem for c in update.fused(asked()) if c.name.startswith("fused/") and "openblas" in c.name]
+    assert len(update.forms(asked(), Update(64, 10, 32), "openblas").cases) == 6, "as small as a tile"
     assert {(2048, 2048, k) for k in (16, 64, 512)} < {(x.m, x.n, x.k) for x in few}  # type: ignore[attr-defined]
 
 
@@ -94,31 +84,9 @@ def test_on_a_gpu_steps_come_from_its_memory_too() -> None:
 # The commands on the fake device
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flag", "begins"),
-    [("--rules", "tensors:1 size:64 c, relative to "), ("--together", "tensors:2 size:64, relative to c: ")],
-)
-def test_questions_of_the_optimizer_are_answered(command: Callable[..., Ran], flag: str, begins: str) -> None:
-    size = ("--tensors", "2" if flag == "--together" else "1", "--size", "64", "--rule", "sgd,momentum")
-    ran = command("update", flag, *size, "--device", "fake", "-q", "--budget", "4s")
-    assert ran.code == 0, ran.err
-    assert begins in ran.out
-    assert (
-        "python -m micro.update --rule"
-        in command("update", flag, *size, "--device", "fake", "--budget", "2s", "-v").out
-    )
-
-
 def test_squares_are_refused_on_normal_data(
     capsys: pytest.CaptureFixture[str], own_state: Path, in_process: Callable[..., Ran]
 ) -> None:
     argv = ["--rule", "adam", "--size", "64", "--variant", "c", "--data", "normal", "--until", "build", "-v"]
     ran = in_process(capsys, main, optimizer.BENCHMARK, "optimizer", argv)
     assert "adam keeps squares, which are not negative: --data uniform" in " ".join(ran.out.split())
-
-
-def test_names_stay() -> None:
-    assert Update(8, 16, 4).name == "update/m:8/n:16/k:4"
-    assert Update(8, 16, 4, "unit", "update", lr=0.5).name == "update/m:8/n:16/k:4/rule:unit/part:update/lr:0.5"
-    assert Optimizer("adam", 2, 8).name == "optimizer/rule:adam/tensors:2/size:8"

@@ -76,6 +76,7 @@ def test_a_family_widens_the_verdict_and_not_the_interval_shown() -> None:
     x = 0.025 + SPREAD * np.random.default_rng(5).standard_normal(PROCESSES)
     alone, one_of_many = across(x, 0.005, 1), across(x, 0.005, 1000)
     assert alone.shown == one_of_many.shown == stats.interval(x, 0.05, 0.125, independent=True)
+    assert alone.shown == across(np.sort(x), 0.005, 1).shown, "processes have no order"
     assert (alone.verdict, one_of_many.verdict) == ("slower", "unresolved")
 
 
@@ -90,11 +91,6 @@ def test_verdict_is_that_of_its_share_of_the_error() -> None:
         assert (verdict == "slower") == (strict.low > 1.01)
         verdicts.add(verdict)
     assert verdicts == {"slower", "unresolved"}
-
-
-def test_processes_have_no_order() -> None:
-    x = SPREAD * np.random.default_rng(7).standard_normal(PROCESSES)
-    assert across(np.sort(x), 0.01, 1).shown == across(x, 0.01, 1).shown
 
 
 @pytest.mark.parametrize("n", range(6))
@@ -135,12 +131,6 @@ def test_groups_without_any_spread_have_a_width_of_zero(second: float, verdict: 
     assert found.shown is not None and found.shown.half == 0.0
 
 
-def test_between_identical_groups_is_hardly_ever_wrong() -> None:
-    x = SPREAD * np.random.default_rng(8).standard_normal((RUNS // 2, FAMILY, 2, 5))
-    wrong = sum(any(between(a, b, NOTHING, FAMILY).verdict in ("slower", "faster") for a, b in gate) for gate in x)
-    assert wrong <= 0.02 * RUNS / 2
-
-
 def verdict(p: float | None, word: str = "slower", kind: str | None = stats.ROUNDS) -> Comparison:
     return replace(COMPARED, verdict=word, interval=kind, p=p)
 
@@ -158,26 +148,18 @@ def test_holm_is_bonferroni_closed(seed: int) -> None:
     assert multiple_testing.kept([verdict(x) for x in p]) == closed(p)
 
 
-def test_some_stand_and_some_fall() -> None:
-    assert multiple_testing.kept([verdict(x) for x in (0.026, 0.01, 1e-9, 0.3)]) == [False, True, True, False]
-
-
-def test_shared_errors_and_older_files_take_no_part() -> None:
+def test_what_is_kept_of_many() -> None:
+    """Shared errors and older files take no part; unresolved is no verdict to keep but one of the run."""
+    kept = multiple_testing.kept
+    assert kept([verdict(x) for x in (0.026, 0.01, 1e-9, 0.3)]) == [False, True, True, False]
+    assert kept([verdict(0.001, "unresolved"), verdict(1e-9, kind=stats.GENERATIONS)]) == [False, True]
     others = [verdict(1e-9, kind=stats.PROCESSES), verdict(1e-9, kind=stats.RUNS), verdict(None, kind=None)]
-    assert multiple_testing.kept(others) == [False] * 3
-    assert multiple_testing.sentence([*others, verdict(1e-9)]) is None
-    assert multiple_testing.kept([*others, *[verdict(0.02)] * 2]) == [False] * 3 + [True] * 2  # of two, not of five
-    assert multiple_testing.kept([verdict(1e-9)]) == [False]
-
-
-def test_unresolved_is_no_verdict_to_keep_but_one_of_the_run() -> None:
-    assert multiple_testing.kept([verdict(0.001, "unresolved"), verdict(1e-9, kind=stats.GENERATIONS)]) == [False, True]
-
-
-def test_how_many_to_expect_wrong() -> None:
+    assert kept(others) == [False] * 3
+    assert kept([*others, *[verdict(0.02)] * 2]) == [False] * 3 + [True] * 2  # of two, not of five
+    assert kept([verdict(1e-9)]) == [False]
+    assert multiple_testing.sentence([*others, verdict(1e-9)]) is multiple_testing.sentence([verdict(0.001)]) is None
     said = multiple_testing.sentence([verdict(0.001)] * 30)
     assert said is not None and "30 comparisons" in said and "expect up to 0.3 wrong" in said
-    assert multiple_testing.sentence([verdict(0.001)]) is None
 
 
 def test_one_run_of_twenty_marks_a_wrong_verdict() -> None:

@@ -26,14 +26,13 @@ def test_many_series_at_once_are_judged_as_one(rounds: int) -> None:
         assert one.verdict == coverage.verdicts(found.center[[i]], strict[[i]])[0]
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("count", [2, 5])
 def test_many_groups_at_once_are_judged_as_one(count: int) -> None:
     x = coverage.processes(count, 9, 1.0, 6)
     found = coverage.generations(x)
     for i, groups in enumerate(x):
         one = stats.generations(list(groups))
-        assert one.center == pytest.approx(found.center[i], abs=1e-12)
-        assert one.half(0.01) == pytest.approx(found.half(0.01)[i])
+        assert (one.center, one.half(0.01)) == pytest.approx((found.center[i], found.half(0.01)[i]), abs=1e-12)
 
 
 def ended(kind: str, width: float, trials: int, truth: float = 0.0, looks: tuple[int, ...] = LATE) -> coverage.Ends:

@@ -43,14 +43,6 @@ def test_formats_are_the_files_of_the_folder() -> None:
     assert {"csv", "googlebench", "json", "markdown", "pyperf", "ratios", "text"} <= set(formats.kinds())
 
 
-def test_formats_are_listed_without_importing_one() -> None:
-    program = "import sys; from reports import formats; formats.kinds(); print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    modules = told.stdout.split()
-    assert "reports.formats" in modules
-    assert not [name for name in modules if name.startswith("reports.formats.")]
-
-
 def test_a_format_is_added_by_adding_a_file(another: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert another in formats.kinds() and "_machinery" not in formats.kinds()
     want = f"SO MANY: {len(store.read(SMALL).results)}!\n"
@@ -83,9 +75,6 @@ def test_an_unknown_format_is_refused_with_those_there_are(capsys: pytest.Captur
     line = refused(capsys, "export", SMALL, "--to", "xml")
     assert "--to" in line and "'xml'" in line and all(kind in line for kind in KINDS)
     assert "--to" in refused(capsys, "export", SMALL)
-
-
-def test_two_formats_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--csv" in refused(capsys, "show", SMALL, "--json", "--csv")
 
 

@@ -55,11 +55,8 @@ def test_a_picture_for_each_pass_and_a_panel_for_each_layer() -> None:
 @pytest.mark.parametrize("gone", [PEAK, READ])
 def test_without_both_ceilings_there_is_no_roof(gone: object) -> None:
     whole = contest()
+    assert not roofline.draw(run(contest(fast=8e6))), "equal work"
     assert not roofline.draw(run(replace(whole, results=tuple(x for x in whole.results if x != gone))))
-
-
-def test_equal_work_is_no_roofline() -> None:
-    assert not roofline.draw(run(contest(fast=8e6)))
 
 
 LAYER = Conv(16, 256, 13, 13, 384, 3, 3, pad=1)

@@ -75,44 +75,30 @@ def test_peaks_of_tensor_cores() -> None:
     assert "tensor cores bf16, wgmma: 8.00 GFLOP/s" in told and "FMA" not in told.partition("tensor")[0]
 
 
-def test_peaks_of_several_threads() -> None:
-    shares = {1: 40.0, 2: 20.0}
-    two = tuple(case(8, threads=t, name=f"t{t}", percent_of_ceiling=share) for t, share in shares.items())
-    told = words(one(rate.draw(run(contest(*two, FMA, differs="threads")))))
+def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
+    """Which is no twice of one that was measured. A share of few noisy rounds, 100 * 2 / 25 here, moves neither."""
+
+    def drawn(*results: Result) -> Any:
+        return one(rate.draw(run(contest(*results, differs="threads"))))
+
+    first, two = (case(8, threads=t, name=f"t{t}", percent_of_ceiling=40.0 / t) for t in (1, 2))
+    alone = replace(FMA, ceiling="FMA avx2")
+    told = words(drawn(first, two, FMA))
     assert "FMA avx2: 5.00 GFLOP/s" in told and "FMA avx2, 2 × 1 thread: 10.0 GFLOP/s" in told
     assert "1, 2 threads" in told
-
-
-def test_a_line_of_several_threads_stands_where_their_ticks_do() -> None:
-    """Which is no twice of one. A share of few noisy rounds, 100 * 2 / 25 here, moves neither."""
-    first = case(8, threads=1, name="t1", percent_of_ceiling=40.0)
-    two = case(8, threads=2, name="t2", percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
+    two = replace(two, percent_of_ceiling=25.0, ceiling="FMA avx2, 2 threads")
     team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
-    alone = replace(FMA, ceiling="FMA avx2")
-    figure = one_of(contest(first, two, alone, team, differs="threads"))
+    figure = drawn(first, two, alone, team)
     (axes,) = figure.axes
     assert "FMA avx2: 5.00 GFLOP/s" in words(figure) and "FMA avx2, 2 threads: 8.20 GFLOP/s" in words(figure)
     assert "×" not in words(figure)
     verticals = {x.get_xdata()[0] for x in axes.lines if list(x.get_xdata()) == [x.get_xdata()[0]] * 2}
     ticks = {x.get_xdata()[0] for x in marks(axes, "|")}
     assert ticks == verticals == {5e9, 8.2e9}
-
-
-def test_a_line_that_no_case_is_a_share_of_is_what_was_measured() -> None:
-    two = case(8, threads=2, name="t2", percent_of_ceiling=50.0, ceiling="read 4 KiB, 2 threads")
-    team = replace(FMA, name="fma2", threads=2, ceiling="FMA avx2, 2 threads", flops_per_second=8.2e9)
-    told = words(one_of(contest(two, team, differs="threads")))
-    assert "FMA avx2, 2 threads: 8.20 GFLOP/s" in told
-
-
-def test_more_threads_than_cores_are_drawn_as_so_many_times_one() -> None:
+    reads = replace(two, ceiling="read 4 KiB, 2 threads")  # no case is a share of it
+    assert "FMA avx2, 2 threads: 8.20 GFLOP/s" in words(drawn(reads, team))
     four = case(8, threads=4, name="t4", percent_of_ceiling=None, ceiling=None)
-    told = words(one_of(contest(four, replace(FMA, ceiling="FMA avx2"), differs="threads")))
-    assert "FMA avx2, 4 × 1 thread: 20.0 GFLOP/s" in told
-
-
-def one_of(made: Contest) -> Any:
-    return one(rate.draw(run(made)))
+    assert "FMA avx2, 4 × 1 thread: 20.0 GFLOP/s" in words(drawn(four, alone))
 
 
 def test_of_many_cases_those_near_their_ceiling_are_left_out() -> None:
@@ -185,33 +171,19 @@ def test_only_plain_moves_mark_caches() -> None:
     assert rate.cache_sizes(run(), curve().results, "size") == {}
 
 
-def test_loads_have_no_rate() -> None:
-    def loads(op: str) -> Result:
-        return case(1, op=op, problem={"working_set": 4096}, flops_per_second=None, bytes_per_second=6e9)
-
-    assert rate.draw(run(Contest("latency", "how long?", "page", (loads("chase"),), ()))) == []
-    assert rate.draw(run(Contest("latency", "how long?", "page", (loads("stream"),), ())))
-
-
 def test_rejected_samples_are_marked() -> None:
-    lost = replace(case(8), rejected=(2, 5))
-    figure = one(samples.draw(run(contest(lost, differs="trans"))))
-    by_label = {x.get_label(): x for x in figure.axes[0].lines}
-    assert list(by_label["rejected"].get_xdata()) == [2, 5]
-    assert by_label["rejected"].get_marker() == "x"
-    assert list(by_label["accepted"].get_xdata()) == [0, 1, 3, 4, 6, 7, 8, 9]
-    assert list(by_label["median"].get_ydata()) == [8e-6, 8e-6]
-    assert "rejected" in words(figure) and "rejected" not in words(one(samples.draw(run(transposed(8)))))
-
-
-def test_a_rejected_sample_does_not_squeeze_the_others() -> None:
+    """One far above does not squeeze the others."""
     far = tuple(8e-3 if i == 5 else 8e-6 * (1 + i / 100) for i in range(10))
-    lost = replace(case(8), samples=far, rejected=(5,))
-    axes = one(samples.draw(run(contest(lost, differs="trans")))).axes[0]
-    top = axes.get_ylim()[1]
-    assert top < 2 * 8e-6
-    by_label = {x.get_label(): x for x in axes.lines}
-    assert list(by_label["rejected"].get_ydata()) == [top]
+    for seconds in (case(8).samples, far):
+        figure = one(samples.draw(run(contest(replace(case(8), samples=seconds, rejected=(2, 5)), differs="trans"))))
+        by_label = {x.get_label(): x for x in figure.axes[0].lines}
+        assert list(by_label["rejected"].get_xdata()) == [2, 5]
+        assert by_label["rejected"].get_marker() == "x"
+        assert list(by_label["accepted"].get_xdata()) == [0, 1, 3, 4, 6, 7, 8, 9]
+        assert list(by_label["median"].get_ydata()) == [8e-6, 8e-6]
+        assert "rejected" in words(figure) and "rejected" not in words(one(samples.draw(run(transposed(8)))))
+    top = figure.axes[0].get_ylim()[1]
+    assert top < 2 * 8e-6 and by_label["rejected"].get_ydata()[1] == top
 
 
 def test_cases_of_a_contest_share_the_axis_of_time() -> None:
@@ -237,12 +209,6 @@ def test_the_contests_known_least_are_shown_and_the_others_counted() -> None:
     unknown = transposed(9, kind="other", low=None, high=None)
     told = words(one(samples.draw(run(*made, unknown))))
     assert "6 of 8 contests" in told and "2 are left out: 2 nn-nt" in told
-    assert "m:9/" in told and "m:3/" in told
-    assert "m:1/" not in told and "m:2/" not in told
-
-
-def test_of_a_contest_of_many_cases_the_first_are_shown() -> None:
-    cases = tuple(case(8, variant=f"v{i}") for i in range(11))
-    figure = one(samples.draw(run(contest(*cases))))
-    assert len(figure.axes) == 8
-    assert "3 are left out" in words(figure)
+    assert [f"m:{m}/" in told for m in (9, 3, 1, 2)] == [True, True, False, False]
+    figure = one(samples.draw(run(contest(*(case(8, variant=f"v{i}") for i in range(11))))))
+    assert len(figure.axes) == 8 and "3 are left out" in words(figure)

@@ -36,17 +36,6 @@ def tree(made: Breakdown) -> Axes:
     return one(pictures.draw(noted(made))).axes[0]
 
 
-def test_without_a_step_there_is_no_picture() -> None:
-    assert not pictures.draw(Run(noted().environment))
-
-
-def test_boxes_lie_inside_the_one_above() -> None:
-    boxes = {box.module.path: box for box in pictures.boxes(BREAKDOWN)}
-    assert set(boxes) == {"net", "net.a", "net.a.x", "net.b", "net.b.y", "2 smaller ones"}  # net.b.z is under 1 %
-    assert boxes["net.b"].start == pytest.approx(0.06) and boxes["net.b.y"].start == pytest.approx(0.06)
-    assert [boxes[x].level for x in ("net", "net.a", "net.a.x")] == [0, 1, 2]
-
-
 def test_what_is_drawn_has_the_records_widths() -> None:
     drawn = bars(tree(BREAKDOWN))
     assert drawn == [
@@ -60,6 +49,12 @@ def test_what_is_drawn_has_the_records_widths() -> None:
         (1, pytest.approx(0.091), pytest.approx(0.009)),  # the residual
     ]
     assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(BREAKDOWN.step["a"])
+    line: Any = tree(BREAKDOWN).collections[0]
+    assert [x for x, _ in line.get_segments()[0]] == pytest.approx(BREAKDOWN.interval)
+    paths = {box.module.path for box in pictures.boxes(BREAKDOWN)}
+    assert paths == {"net", "net.a", "net.a.x", "net.b", "net.b.y", "2 smaller ones"}  # net.b.z is under 1 %
+    assert not pictures.draw(Run(noted().environment))
+    assert [name for name, _ in pictures.draw(noted(BREAKDOWN, BREAKDOWN))] == ["train-py", "train-py-b"]
 
 
 def test_boxes_have_the_color_of_their_kind_and_the_key_names_it() -> None:
@@ -78,11 +73,9 @@ def test_a_residual_below_nothing_is_behind_the_plain_step() -> None:
     assert drawn[-1] == (0, 0.085, pytest.approx(0.006)) and tree(less).patches[-1].get_hatch()
     assert sum(width for row, _, width in drawn if row == 0) == pytest.approx(0.091)
     assert sum(width for row, _, width in drawn if row == 1) == pytest.approx(0.091)
-
-
-def test_the_interval_is_drawn_on_the_plain_step() -> None:
-    line: Any = tree(BREAKDOWN).collections[0]
-    assert [x for x, _ in line.get_segments()[0]] == pytest.approx(BREAKDOWN.interval)
+    below = one(pictures.draw(noted(less))).axes[1]
+    assert bars(below)[-1] == (4, pytest.approx(0.085), pytest.approx(0.006))
+    assert below.texts[-1].get_text() == "−6.00 ms, −7 %"
 
 
 def test_kinds_are_stacked_up_to_the_plain_step() -> None:
@@ -98,12 +91,6 @@ def test_kinds_are_stacked_up_to_the_plain_step() -> None:
     texts = [x.get_text() for x in below.texts]
     assert texts == ["61.2 ms, 61 %", "19.5 ms, 20 %", "9.50 ms, 9 %", "800 µs, 1 %", "+9.00 ms, 9 %"]
     assert below.get_xlabel() == "ms of a step" and below.get_xlim() == figure.axes[0].get_xlim()
-
-
-def test_a_stack_that_is_too_high_goes_back_by_the_residual() -> None:
-    below = one(pictures.draw(noted(breakdown(step={"a": 0.085}, residual={"a": -0.006})))).axes[1]
-    assert bars(below)[-1] == (4, pytest.approx(0.085), pytest.approx(0.006))
-    assert below.texts[-1].get_text() == "−6.00 ms, −7 %"
 
 
 def test_small_kinds_are_one_but_those_that_color_a_box() -> None:
@@ -146,10 +133,6 @@ def test_every_kind_has_a_color_of_its_own() -> None:
     for (name, a), (other, b) in itertools.combinations(every.items(), 2):
         assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) >= 40, (name, other)
     assert pictures.ink(pictures.COLORS["convolution"]) == "white" != pictures.ink(pictures.COLORS["copy"])
-
-
-def test_two_of_a_name_are_two_pictures() -> None:
-    assert [name for name, _ in pictures.draw(noted(BREAKDOWN, BREAKDOWN))] == ["train-py", "train-py-b"]
 
 
 @pytest.mark.slow

@@ -46,6 +46,8 @@ def test_the_fastest_is_first_and_each_is_over_the_floor() -> None:
     whole, system = axes.containers[:2]
     assert [bar.get_width() for bar in whole] == [0.25, 0.3, 0.6]
     assert [(bar.get_x(), bar.get_width()) for bar in system][-1] == pytest.approx((0.4, 0.2))
+    (bar,) = one(steps.draw(steps_of(step("numpy", 0.1, 0.08, threads=8)))).axes[0].containers[1]
+    assert (bar.get_x(), bar.get_width()) == pytest.approx((0.09, 0.01)), "of each of several threads"
 
 
 def test_networks_phases_and_batches_have_pictures_of_their_own() -> None:
@@ -65,6 +67,10 @@ def test_the_floor_is_that_of_the_same_setting() -> None:
     kept = [replace(step(name, t), heap="keep", name=name) for name, t in (("kernels-only", 0.2), ("numpy", 0.3))]
     told = words(one(steps.draw(steps_of(*THREE.contests[0].results, *kept))))
     assert "150 % of kernels-only" in told and "numpy, heap keep" in told
+    tuned = step("numpy", 0.2, problem=PROBLEM | {"division": "tuned"})
+    told = words(one(steps.draw(steps_of(*THREE.contests[0].results, tuned))))
+    assert "numpy, division tuned" in told and "numpy, division default" in told
+    assert "80 % of kernels-only" not in told and "120 % of kernels-only" in told
     without = words(one(steps.draw(steps_of(step("numpy", 0.3)))))
     assert "of kernels-only" not in without and "A step of fcn-s: 300 ms in numpy" in without
 
@@ -92,19 +98,6 @@ def test_no_text_is_cut_or_touches_another(names: tuple[str, ...]) -> None:
     readable(one(steps.draw(made)))
 
 
-def test_the_systems_share_of_several_threads_is_of_each() -> None:
-    (axes,) = one(steps.draw(steps_of(step("numpy", 0.1, 0.08, threads=8)))).axes
-    (bar,) = axes.containers[1]
-    assert (bar.get_x(), bar.get_width()) == pytest.approx((0.09, 0.01))
-
-
-def test_a_tuned_step_is_over_no_floor_as_installed() -> None:
-    tuned = step("numpy", 0.2, problem=PROBLEM | {"division": "tuned"})
-    told = words(one(steps.draw(steps_of(*THREE.contests[0].results, tuned))))
-    assert "numpy, division tuned" in told and "numpy, division default" in told
-    assert "80 % of kernels-only" not in told and "120 % of kernels-only" in told
-
-
 def named(change: str, predicted: float | None, measured: float, verdict: str | None) -> Prediction:
     def around(seconds: float) -> Expected:
         return Expected(seconds, seconds - 0.02, seconds + 0.02, 0.9)
@@ -130,6 +123,11 @@ def test_only_what_was_predicted_and_measured_is_a_point() -> None:
     assert points == {(-11.0, -10.0), (-30.0, -40.0)}
     assert {text.get_text() for text in axes.texts} == {"heap-keep", "threads=2"}
     assert figure.texts[0].get_text() == "2 changes of a step predicted and made: 1 confirmed, 1 refuted"
+    figure = drawn(AFTER, replace(AFTER, id="other", network="large"))
+    (axes,) = figure.axes
+    assert {text.get_text() for text in axes.texts} == {f"heap-keep, {name} pytorch" for name in ("small", "large")}
+    whiskers = {tuple(round(float(x), 6) for x in line.get_xdata()) for line in axes.lines if line.get_zorder() == 2}
+    assert whiskers == {(-13.0, -9.0), (-11.0, -11.0)}
 
 
 def test_of_many_the_refuted_alone_are_named() -> None:
@@ -137,17 +135,3 @@ def test_of_many_the_refuted_alone_are_named() -> None:
     figure = drawn(*many, named("threads=2", -0.4, -0.1, "refuted"))
     assert [text.get_text() for text in figure.axes[0].texts] == ["threads=2"]
     assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "symlog"
-
-
-def test_of_several_steps_it_is_said_whose_change_it_was() -> None:
-    figure = drawn(AFTER, replace(AFTER, id="other", network="large"))
-    assert {text.get_text() for text in figure.axes[0].texts} == {
-        "heap-keep, small pytorch",
-        "heap-keep, large pytorch",
-    }
-
-
-def test_whiskers_are_the_intervals() -> None:
-    (axes,) = drawn(AFTER).axes
-    ends = {tuple(round(float(x), 6) for x in line.get_xdata()) for line in axes.lines if line.get_zorder() == 2}
-    assert ends == {(-13.0, -9.0), (-11.0, -11.0)}

@@ -35,6 +35,10 @@ def ends(axes: Axes) -> list[tuple[float, float]]:
 def test_without_an_attribution_there_is_no_picture() -> None:
     assert not waterfall.draw(SWEEP)
     assert not waterfall.draw(replace(run(), notes=(Note("answer", {}),)))
+    names = [name for name, _ in waterfall.draw(noted(explanation(), explanation()))]
+    assert names == ["net-numpy-pytorch", "net-numpy-pytorch-"]
+    seen = words(one(waterfall.draw(noted(explanation(gap=-0.001, interval=(-0.02, 0.02))))))
+    assert "the difference may be chance" in seen.replace("\n", " ") and "accounts for" not in seen
 
 
 def test_the_bars_lead_from_one_step_to_the_other() -> None:
@@ -102,16 +106,6 @@ def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
     drawn = sum(value for _, value in made.waterfall["cause"][:9])
     assert min(left for left, _ in ends(figure.axes[0])[:9]) == pytest.approx(0.3 - drawn)
     assert 0.48 in [pytest.approx(x) for x in ends(figure.axes[0])[-1]]  # the residual's end
-
-
-def test_a_difference_within_its_interval_is_no_finding() -> None:
-    seen = words(one(waterfall.draw(noted(explanation(gap=-0.001, interval=(-0.02, 0.02))))))
-    assert "the difference may be chance" in seen.replace("\n", " ") and "accounts for" not in seen
-
-
-def test_two_of_the_same_are_two_pictures() -> None:
-    names = [name for name, _ in waterfall.draw(noted(explanation(), explanation()))]
-    assert names == ["net-numpy-pytorch", "net-numpy-pytorch-"]
 
 
 @pytest.mark.parametrize(

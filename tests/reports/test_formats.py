@@ -65,27 +65,15 @@ def test_ratios(files: Path) -> None:
     run = store.read(files / "run")
     assert len(rows) == len(run.comparisons) > 0
     for row, comparison in zip(rows, run.comparisons, strict=True):
-        assert (row["baseline"], row["contender"], row["verdict"]) == (
-            comparison.baseline,
-            comparison.contender,
-            comparison.verdict,
-        )
+        assert all(row[name] == getattr(comparison, name) for name in ("baseline", "contender", "verdict"))
         assert row["ratio"] == ("" if comparison.ratio is None else str(comparison.ratio))
         assert (row["m"], row["trans"]) == ("8", "")
     assert any(row["ratio"] for row in rows)
-
-
-def test_ratios_of_nothing_are_a_head(files: Path) -> None:
-    (head,) = formatted("ratios", replace(store.read(files / "run"), contests=())).splitlines()
+    (head,) = formatted("ratios", replace(run, contests=())).splitlines()
     assert "ratio,low,high" in head
-
-
-def test_markdown(files: Path) -> None:
-    lines = (files / "markdown").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("|")]
-    assert {line.replace("\\|", "").count("|") for line in rows} == {rows[0].count("|")}
-    assert set(rows[1]) == {"|", "-"}
-    assert len(rows) == 2 + len(store.read(files / "run").comparisons)
+    table = [line for line in (files / "markdown").read_text().splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in table} == {table[0].count("|")}
+    assert set(table[1]) == {"|", "-"} and len(table) == 2 + len(run.comparisons)
 
 
 def test_the_run_file_gives_every_format_again(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,20 +121,22 @@ EXPLAINED = Path(__file__).parents[2] / "reports/reference/macro/explain-fcn-s.j
 
 
 def test_an_attribution_in_markdown_is_what_a_person_reads() -> None:
-    run, stream = store.read(EXPLAINED), io.StringIO()
-    formats.write_attribution("markdown", run, stream)
+    run = store.read(EXPLAINED)
+
+    def written(kind: str) -> str:
+        stream = io.StringIO()
+        formats.write_attribution(kind, run, stream)
+        return stream.getvalue()
+
     (document,) = attribution.of(run)
-    first, *lines, last = stream.getvalue().splitlines()
+    first, *lines, last = written("markdown").splitlines()
     assert (first, last) == ("```text", "```")
     assert lines == attribution.text(document).splitlines()
-
-
-def test_a_run_file_with_an_attribution_shows_it_in_markdown_too() -> None:
-    run, written = store.read(EXPLAINED), io.StringIO()
-    formats.write_attribution("markdown", run, written)
-    assert formatted("markdown", run) == written.getvalue()
+    assert formatted("markdown", run) == written("markdown")
     damaged = replace(run, damaged=("x, line 3: not a record",))
     assert formatted("markdown", damaged).endswith("```\n\nx, line 3: not a record\n")
+    (note,) = (note for note in run.notes if note.topic == attribution.TOPIC)
+    assert json.loads(written("json")) == note.data
 
 
 @pytest.mark.parametrize("what", ["step", "residual", "closure", "levels"])
@@ -156,13 +146,6 @@ def test_an_attribution_without_one_of_its_sides_is_none(what: str) -> None:
     cut = replace(run, notes=(Note(note.topic, note.data | {what: {"a": note.data[what]["a"]}}),))
     with pytest.raises(store.Unreadable, match="an explanation without its side b"):
         formatted("text", cut)
-
-
-def test_an_attribution_as_json_is_the_document_of_its_note() -> None:
-    run, stream = store.read(EXPLAINED), io.StringIO()
-    formats.write_attribution("json", run, stream)
-    (note,) = (note for note in run.notes if note.topic == attribution.TOPIC)
-    assert json.loads(stream.getvalue()) == note.data
 
 
 def test_which_formats_there_are_for_what() -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from reports import flat, store
 from reports.record import Result, Run
 from tests.build import environment
-from tests.conftest import Ran
 from tests.reports.runs import SMALL, changed, formatted, strict
 
 COMPARE = Path("/usr/share/benchmark/compare.py")
@@ -70,12 +68,6 @@ def test_a_row_for_each_accepted_round(run: Run) -> None:
     assert {row["name"] for row in rows} == {name for contest in flat.named(run) for name, _ in contest}
 
 
-def test_where_only_the_wall_clock_was_read_both_times_are_its(run: Run) -> None:
-    run = changed(run, lambda one: replace(one, clock="wall", wall_samples=()))
-    rows = exported(run)["benchmarks"]
-    assert rows and all(row["real_time"] == row["cpu_time"] > 0 for row in rows)
-
-
 def test_statistics_of_the_rounds(run: Run) -> None:
     import numpy as np
 
@@ -95,12 +87,15 @@ def test_statistics_of_the_rounds(run: Run) -> None:
 
 
 def test_without_samples_the_median_is_told(run: Run) -> None:
+    """And where only the wall's clock was read, both times are its."""
     bare = changed(run, lambda one: replace(one, samples=(), wall_samples=(), rounds=(), rejected=()))
     rows = exported(bare)["benchmarks"]
     assert [row["run_type"] for row in rows] == ["aggregate"] * sum(map(len, flat.named(run)))
     _, one = flat.named(run)[0][0]
     assert one.seconds
     assert rows[0]["name"].endswith("_median") and rows[0]["real_time"] == 1e9 * one.seconds.median
+    rows = exported(changed(run, lambda one: replace(one, clock="wall", wall_samples=())))["benchmarks"]
+    assert rows and all(row["real_time"] == row["cpu_time"] > 0 for row in rows)
 
 
 def test_context(run: Run) -> None:
@@ -138,42 +133,6 @@ def test_compare_sets_two_values_of_an_axis_side_by_side(run: Run, tmp_path: Pat
         assert test["have_optimal_repetitions"]
         assert test["nr_of_repetitions"] == test["nr_of_repetitions_other"] == len(flat.accepted(a))
     assert len(told) == 5 * len(run.contests) + 1, "a name, four statistics; the geometric mean of all"
-
-
-@needs_compare
-def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    words = "--m 8,16 --n 8 --k 8 --trans nn,nt --variant openblas,numpy --device fake -q -o"
-    ran = gemm(*words.split(), str(tmp_path / "run"))
-    assert (ran.code, ran.err) == (0, "")
-    run = store.read(tmp_path / "run")
-    told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:numpy")
-    assert len(run.contests) == 4
-    for contest in run.contests:
-        a, b = (one for one in contest.results if one.role == "measured")
-        assert a.seconds and b.seconds
-        trans = f"trans:{a.problem['trans']}/dtype:fp32/alpha:1/beta:0/ld_pad:0"
-        pair = "[variant:openblas vs. variant:numpy]/threads:1/cold:none/device:fake"
-        name = f"gemm/m:{a.problem['m']}/n:8/k:8/{trans}/{pair}"
-        (change,) = told[f"{name}_median"]["measurements"]
-        assert math.isclose(1 + change["time"], b.seconds.median / a.seconds.median, rel_tol=1e-5)
-
-
-@needs_compare
-def test_a_contest_that_names_one_variant_does_not_keep_two_apart(run: Run, tmp_path: Path) -> None:
-    strategies = run.contests[0]
-    nt, copied = (
-        next(x for x in strategies.results if x.variant == variant and x.problem.get("trans") == "nt")
-        for variant in ("openblas", "transpose-then-nn")
-    )
-    contest = replace(
-        strategies, contest=f"{strategies.contest}/variant:openblas", results=(nt, copied), comparisons=()
-    )
-    filters = f"variant:{nt.variant}", f"variant:{copied.variant}"
-    told = compare(tmp_path, "filters", [replace(run, contests=(contest,))], *filters)
-    a, b = nt.seconds, copied.seconds
-    assert a and b
-    (change,) = next(row for name, row in told.items() if name.endswith("_median"))["measurements"]
-    assert math.isclose(1 + change["cpu"], b.median / a.median)
 
 
 @needs_compare

@@ -14,7 +14,7 @@ import pytest
 
 from reports import compare, flat, next_run, stats, table
 from reports.next_run import Spread
-from reports.record import Comparison, Contest, Replicate, Run
+from reports.record import Replicate, Run
 from tests import build
 from tests.reports.runs import formatted
 
@@ -64,11 +64,9 @@ def test_of_several_paths_the_widest_counts() -> None:
     assert next_run.between((), known) is None
 
 
-@pytest.mark.parametrize(
-    "kept", [None, {}, {"between": None}, {"between": {"wall": {"sd": "wide"}}}, {"between": {"wall": None}}]
-)
-def test_a_document_of_another_make_has_no_spreads(kept: Any) -> None:
-    assert next_run.spreads(replace(build.run().environment, state={"selftest": kept})) == {}
+def test_a_document_of_another_make_has_no_spreads() -> None:
+    for kept in (None, {}, {"between": None}, {"between": {"wall": {"sd": "wide"}}}, {"between": {"wall": None}}):
+        assert next_run.spreads(replace(build.run().environment, state={"selftest": kept})) == {}
 
 
 def told(path: tuple[str, ...] = ("wall",), sd: float = 0.01, **changes: Any) -> Run:
@@ -91,49 +89,36 @@ def test_it_stands_beside_the_interval() -> None:
     assert table.between(run) == "between runs: wall 1 %"
 
 
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        (("cpu",), "between runs: not known here (cpu), run micro.selftest --full"),
-        (("event",), "between runs: not known here (event)"),
-        (("generations",), "between runs: not known here (generations)"),
-        (("wall", "threads"), "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
-        ((), None),
-    ],
-)
-def test_where_it_is_not_known_it_is_said(path: tuple[str, ...], says: str | None) -> None:
-    run = told(path)
-    assert run.comparisons[0].next_low is None
-    assert "next run" not in table.comparisons(run).head
-    assert table.between(run) == says
-
-
-def test_without_a_self_test_the_quick_one_is_named() -> None:
-    assert table.between(build.run(build.transposed(8, path=("cpu",)))) == (
-        "between runs: not known here (cpu), run micro.selftest"
-    )
-
-
-@pytest.mark.parametrize(("ratio", "inside"), [(1.5, 1), (1.4, 1), (1.3, 0), (1.7, 0)])
-def test_two_runs_are_held_against_what_the_first_foresaw(ratio: float, inside: int) -> None:
-    first = told()
-    second = replace(first, contests=tuple(replace(c, comparisons=(again(c, ratio),)) for c in first.contests))
-    (note,) = compare.runs(first, second).notes
-    assert f"Ratios of b inside a's range for the next run: {inside} of 1." in note.data["sentences"]
-    (without,) = compare.runs(told(("cpu",)), second).notes
-    assert not [one for one in without.data["sentences"] if one.startswith("Ratios of b")]
-
-
-def again(contest: Contest, ratio: float) -> Comparison:
-    return replace(contest.comparisons[0], ratio=ratio)
-
-
-def test_replicates_are_not_told_over() -> None:
-    """What they say of the next run stands, whatever the self-test knows."""
-    own = (Replicate(1.5, 1.4, 1.6, "slower"),) * 5
+def test_where_it_is_not_known_it_is_said() -> None:
+    unknown = "between runs: not known here (%s)"
+    for path, says in (
+        ("cpu", unknown % "cpu" + ", run micro.selftest --full"),
+        ("event", unknown % "event"),
+        ("generations", unknown % "generations"),
+        ("wall threads", "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
+        ("", None),
+    ):
+        run = told(tuple(path.split()))
+        assert run.comparisons[0].next_low is None
+        assert "next run" not in table.comparisons(run).head
+        assert table.between(run) == says
+    assert table.between(build.run(build.transposed(8, path=("cpu",)))) == unknown % "cpu" + ", run micro.selftest"
+    own = (Replicate(1.5, 1.4, 1.6, "slower"),) * 5  # what they say stands, whatever the self-test knows
     run = told(next_low=1.44, next_high=1.56, replicates=own)
     assert (run.comparisons[0].next_low, run.comparisons[0].next_high) == (1.44, 1.56)
     assert table.between(run) is None
+
+
+def test_two_runs_are_held_against_what_the_first_foresaw() -> None:
+    first = told()
+    (contest,) = first.contests
+    for ratio, inside in ((1.5, 1), (1.4, 1), (1.3, 0), (1.7, 0)):
+        again = replace(contest.comparisons[0], ratio=ratio)
+        second = replace(first, contests=(replace(contest, comparisons=(again,)),))
+        (note,) = compare.runs(first, second).notes
+        assert f"Ratios of b inside a's range for the next run: {inside} of 1." in note.data["sentences"]
+        (without,) = compare.runs(told(("cpu",)), second).notes
+        assert not [one for one in without.data["sentences"] if one.startswith("Ratios of b")]
 
 
 def test_every_format_has_it() -> None:

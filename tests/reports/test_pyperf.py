@@ -103,16 +103,6 @@ def test_pyperf_reads_what_the_record_says(run: Run, tmp_path: Path) -> None:
 
 
 @needs_pyperf
-def test_the_values_of_a_contest_are_equally_many(run: Run, tmp_path: Path) -> None:
-    """pyperf cannot test unequally many, and then calls every difference significant."""
-    run = changed(run, lambda one: replace(one, rejected=(0, 5)))
-    document = json.loads(write(run, tmp_path / "a.json").read_text())
-    counts = iter(len(x["runs"][0]["values"]) for x in document["benchmarks"])
-    for contest in flat.named(run):
-        assert [next(counts) for _ in contest] == [len(result.samples) - 2 for _, result in contest]
-
-
-@needs_pyperf
 def test_compare_to(run: Run, tmp_path: Path) -> None:
     a = write(run, tmp_path / "a.json")
     b = write(slower(run, 1.25), tmp_path / "b.json")

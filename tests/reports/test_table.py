@@ -11,34 +11,39 @@ from reports import stats, table
 from reports.record import Comparison, Note, Result, Run
 from tests import build
 
-BASE = "gemm/m:1/n:8/k:8"
+BASE, AT = "gemm/m:1/n:8/k:8", "gemm m:1 n:8 k:8"
 SETTING = ("variant", "threads", "cold")
 
 
 @pytest.mark.parametrize(
     ("contender", "baseline", "told"),
     [
-        (f"{BASE}/trans:nt/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "nt", "nn")),
-        (f"{BASE}/variant:y/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8", "y", "x")),
-        (
-            f"{BASE}/variant:kept-transpose:8/threads:1",
-            f"{BASE}/variant:x/threads:1",
-            ("gemm m:1 n:8 k:8", "kept-transpose:8", "x"),
-        ),
-        (f"{BASE}/trans:nt/variant:y/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8", "nt y", "nn x")),
-        (f"{BASE}/variant:x/threads:2", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "2", "1")),
-        (f"{BASE}/variant:x/threads:1/cold:a+b", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "a+b", "warm")),
-        (f"{BASE}/ld_pad:16/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm m:1 n:8 k:8 x", "16", "0")),
-        ("gemm/m:2/n:8/k:8/variant:x/threads:1", f"{BASE}/variant:x/threads:1", ("gemm n:8 k:8 x", "2", "1")),
-        (
-            "gemm/m:2/n:8/k:8/variant:y/threads:2",
-            f"{BASE}/variant:x/threads:1",
-            ("gemm n:8 k:8", "m:2 threads:2 y", "m:1 threads:1 x"),
-        ),
+        ("trans:nt/variant:x/threads:1", "variant:x/threads:1", (f"{AT} x", "nt", "nn")),
+        ("variant:y/threads:1", "variant:x/threads:1", (AT, "y", "x")),
+        ("variant:kept-transpose:8/threads:1", "variant:x/threads:1", (AT, "kept-transpose:8", "x")),
+        ("trans:nt/variant:y/threads:1", "variant:x/threads:1", (AT, "nt y", "nn x")),
+        ("variant:x/threads:2", "variant:x/threads:1", (f"{AT} x", "2", "1")),
+        ("variant:x/threads:1/cold:a+b", "variant:x/threads:1", (f"{AT} x", "a+b", "warm")),
+        ("ld_pad:16/variant:x/threads:1", "variant:x/threads:1", (f"{AT} x", "16", "0")),
+        ("l:2/variant:x/threads:1", "l:1/variant:x/threads:1", (f"{AT} x", "2", "1")),
+        ("l:2/variant:y/threads:2", "l:1/variant:x/threads:1", (AT, "l:2 threads:2 y", "l:1 threads:1 x")),
     ],
 )
 def test_contrast(contender: str, baseline: str, told: tuple[str, str, str]) -> None:
-    assert table.contrast(_case(contender), _case(baseline)) == told
+    assert table.contrast(_case(f"{BASE}/{contender}"), _case(f"{BASE}/{baseline}")) == told
+
+
+def test_contrast_is_of_what_the_record_holds() -> None:
+    """Two operations share no field: each is said whole. A word alone stands without its name beside others."""
+    first, second = _case("scale/variant:x/threads:1"), _case("scale/factor:3/variant:x/threads:1")
+    assert table.contrast(second, replace(first, problem={"factor": 2.0})) == ("scale x", "3", "2")
+    layer = replace(_case("conv/n:16/c:64/variant:torch/threads:1"), op="conv")
+    norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
+    assert table.contrast(norm, layer) == ("norm/conv", "images:16 maps:64 c", "n:16 c:64 torch")
+    first, second = map(_case, ("norm/mode:frozen/variant:y/threads:1", "norm/mode:train/variant:x/threads:1"))
+    assert table.contrast(first, second) == ("norm", "mode:frozen y", "mode:train x")
+    first, second = (replace(case, axes={"mode": "word"}) for case in (first, second))
+    assert table.contrast(first, second) == ("norm", "frozen y", "train x")
 
 
 def _case(name: str) -> Result:
@@ -48,27 +53,6 @@ def _case(name: str) -> Result:
     cold = tuple(words["cold"].split("+")) if "cold" in words else ()
     fields = {"problem": problem, "variant": words["variant"], "cold": cold, "axes": {"trans": "word"}}
     return build.result(name, **fields)
-
-
-def test_a_name_shows_what_it_leaves_out_as_the_record_holds_it() -> None:
-    first, second = _case("scale/variant:x/threads:1"), _case("scale/factor:3/variant:x/threads:1")
-    first = replace(first, problem={"factor": 2.0})
-    assert table.contrast(second, first) == ("scale x", "3", "2")
-
-
-def test_two_operations_share_no_field() -> None:
-    """Each is said whole; a field of one is none of the other that is left out."""
-    layer = _case("conv/n:16/c:64/variant:torch/threads:1")
-    norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
-    assert table.contrast(norm, replace(layer, op="conv")) == ("norm/conv", "images:16 maps:64 c", "n:16 c:64 torch")
-
-
-def test_only_a_word_stands_without_its_name_beside_others() -> None:
-    words = "norm/maps:8/mode:frozen/variant:y/threads:1", "norm/maps:8/mode:train/variant:x/threads:1"
-    first, second = map(_case, words)
-    assert table.contrast(first, second) == ("norm maps:8", "mode:frozen y", "mode:train x")
-    first, second = (replace(case, axes={"mode": "word"}) for case in (first, second))
-    assert table.contrast(first, second) == ("norm maps:8", "frozen y", "train x")
 
 
 FIRST = build.result(f"{BASE}/variant:x/threads:1", problem={"m": 1}, variant="x")
@@ -117,6 +101,10 @@ def test_a_reason_said_twice_is_one_note() -> None:
     assert [row[2] for row in made.rows] == ["unresolved (1)", "unresolved (1) (2)"]
     assert made.notes[:2] == ("(1) the budget ran out", "(2) includes the Python call of one side")
     assert made.notes[2].startswith("unresolved: the 99% interval, ") and len(made.notes) == 3
+    failed = replace(SECOND, status="failed", seconds=None, reason="crashes", percent_of_ceiling=None)
+    blank = replace(COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes")
+    made = table.comparisons(run(FIRST, failed, compared=(blank,)))
+    assert made.rows[0][1:4] == ("–", "crashed (1)", "–, 1.00 µs") and made.notes == ("(1) y failed: crashes",)
 
 
 @pytest.mark.parametrize(
@@ -135,15 +123,6 @@ def test_unresolved_beside_an_interval_that_excludes_1_is_explained(
     made = table.comparisons(run(FIRST, SECOND, compared=(replace(COMPARED, low=low, high=high, verdict=verdict),)))
     assert made.rows[0][2] == cell
     assert any("†: the 95% interval shown excludes 1" in note for note in made.notes) == ("†" in cell)
-
-
-def test_what_could_not_be_compared_has_dashes() -> None:
-    failed = replace(SECOND, status="failed", seconds=None, reason="crashes", percent_of_ceiling=None)
-    compared = replace(COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes")
-    made = table.comparisons(run(FIRST, failed, compared=(compared,)))
-    (row,) = made.rows
-    assert row[1:4] == ("–", "crashed (1)", "–, 1.00 µs")
-    assert made.notes == ("(1) y failed: crashes",)
 
 
 @pytest.mark.parametrize(
@@ -187,18 +166,16 @@ def test_too_few_rounds_are_one_footnote_of_all_comparisons() -> None:
     assert content.notes[0] == "(1) 0 to 3 of the 6 rounds that an interval needs, 24 to 27 more were rejected"
 
 
-def test_the_table_of_cases_leaves_ceilings_out() -> None:
-    assert [row[0] for row in table.results(run(FIRST, FMA, SECOND)).rows] == [FIRST.name, SECOND.name]
-
-
 def test_the_best_of_each_ceiling() -> None:
     slow = replace(FMA, flops_per_second=1e10)
     tensor = {"dtype": "bf16", "unit": "wgmma", "steps": 4096, "processors": 132}
-    cores = replace(
-        FMA, op="mma", problem=tensor, flops_per_second=9e14, bytes_per_second=3e10, ceiling="tensor cores bf16, wgmma"
-    )
-    told = table.ceilings(run(FIRST, slow, FMA, slow, cores, READ))
-    assert told == ("FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s")
+    rates = {"flops_per_second": 9e14, "bytes_per_second": 3e10, "ceiling": "tensor cores bf16, wgmma"}
+    made = run(FIRST, slow, FMA, slow, replace(FMA, op="mma", problem=tensor, **rates), READ, SECOND)
+    told = ("FMA avx2 50.0 GFLOP/s", "tensor cores bf16, wgmma 900 TFLOP/s", "read 48 KiB 20.0 GB/s")
+    assert table.ceilings(made) == told
+    assert [row[0] for row in table.results(made).rows] == [FIRST.name, SECOND.name], "cases alone"
+    seconds = table.seconds(replace(made, contests=made.contests * 2))
+    assert "2.5 s" in seconds and "1.0 s" in seconds
 
 
 def test_troubles_are_told_once() -> None:
@@ -221,12 +198,6 @@ def test_kernels_are_told_once_for_each_variant() -> None:
     assert not [line for line in table.kernels(run(FIRST, SECOND)) if "None" in line]
 
 
-def test_seconds_are_summed() -> None:
-    one = run(FIRST)
-    two = replace(one, contests=one.contests * 2)
-    assert "2.5 s" in table.seconds(two) and "1.0 s" in table.seconds(two)
-
-
 # What ran, errors, the home device
 
 
@@ -242,27 +213,19 @@ OTHER = f"{BASE}/trans:nt/variant:x/threads:1"
 
 
 def test_kernels_that_a_profiler_saw_are_named() -> None:
-    seen = Note("kernels", {"names": {FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]}})
-    assert named(seen) == {"x": "X 1 (instruction set not known); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
+    """A chain of one kernel once; others of other cases are counted."""
 
+    def seen(names: dict[str, list[str]]) -> Note:
+        return Note("kernels", {"names": names})
 
-def test_a_chain_of_one_kernel_is_told_once() -> None:
-    seen = Note("kernels", {"names": {FIRST.name: ["pack", *["empty"] * 128]}})
-    assert named(seen)["x"].endswith("; ran pack + 128 × empty")
-
-
-def test_other_kernels_of_other_cases_are_counted() -> None:
-    first = Note("kernels", {"names": {FIRST.name: ["sgemm_nn"], OTHER: ["sgemm_nt"]}})
-    later = Note("kernels", {"names": {SECOND.name: ["mine"], "gemm/of/another/run": ["nobody's"]}})
-    told = named(first, later)
+    every = seen({FIRST.name: ["pack", "sgemm_128x64"], OTHER: ["pack", "sgemm_128x64"]})
+    assert named(every) == {"x": "X 1 (instruction set not known); ran pack + sgemm_128x64", "y": "NN = sgemm(N,N)"}
+    assert named(seen({FIRST.name: ["pack", *["empty"] * 128]}))["x"].endswith("; ran pack + 128 × empty")
+    later = seen({SECOND.name: ["mine"], "gemm/of/another/run": ["nobody's"]})
+    told = named(seen({FIRST.name: ["sgemm_nn"], OTHER: ["sgemm_nt"]}), later)
     assert told["x"].endswith("; ran sgemm_nn and 1 others") and told["y"] == "NN = sgemm(N,N); ran mine"
-
-
-@pytest.mark.parametrize(
-    "note", [Note("answer", {"names": {FIRST.name: ["sgemm"]}}), Note("kernels", {}), Note("kernels", {"names": {}})]
-)
-def test_other_notes_name_no_kernel(note: Note) -> None:
-    assert named(note) == named() and not [text for text in named().values() if "ran" in text]
+    for note in (Note("answer", {"names": {FIRST.name: ["sgemm"]}}), Note("kernels", {}), seen({})):
+        assert named(note) == named() and not [text for text in named().values() if "ran" in text]
 
 
 SHORT = replace(
@@ -276,47 +239,34 @@ SHORT = replace(
 
 
 def test_errors_stand_where_a_time_is_bought_with_them() -> None:
-    exact = replace(FIRST, error=0.0, error_bound=0.0)
-    compared = replace(COMPARED, contender=SHORT.name)
-    made = table.comparisons(run(exact, SHORT, compared=(compared,)))
+    """One pair of two precisions shows all errors, and several of one precision none."""
+    across = replace(COMPARED, contender=SHORT.name)
+    made = table.comparisons(run(replace(FIRST, error=0.0, error_bound=0.0), SHORT, compared=(across,)))
     assert made.head[-1] == "of allowed error" and made.rows[0][-1] == "43 %, 0 %"
     assert "of ceiling" not in made.head  # none was measured
-
-
-def test_errors_of_one_precision_are_not_shown() -> None:
-    alike = replace(FIRST, error=1e-6), replace(SECOND, error=1e-5)
-    made = table.comparisons(run(*alike, compared=(COMPARED,)))
+    rows = replace(FIRST, error=1e-6, error_bound=1e-5), replace(SECOND, error=None), SHORT
+    made = table.comparisons(run(*rows, compared=(across, COMPARED)))
+    assert [row[-1] for row in made.rows] == ["43 %, 10 %", "–, 10 %"]
+    assert {len(row) for row in made.rows} == {len(made.head)} == {6}
+    made = table.comparisons(run(replace(FIRST, error=1e-6), replace(SECOND, error=1e-5), compared=(COMPARED,)))
     assert "of allowed error" not in made.head and made.head[-1] == "of ceiling"
     assert len(made.rows[0]) == len(made.head)
 
 
-def test_one_pair_of_two_precisions_shows_all_errors() -> None:
-    rows = replace(FIRST, error=1e-6, error_bound=1e-5), replace(SECOND, error=None), SHORT
-    made = table.comparisons(run(*rows, compared=(replace(COMPARED, contender=SHORT.name), COMPARED)))
-    assert [row[-1] for row in made.rows] == ["43 %, 10 %", "–, 10 %"]
-    assert {len(row) for row in made.rows} == {len(made.head)} == {6}
+def test_the_device_of_the_whole_run_is_not_told_in_each_row() -> None:
+    def shown(second: Result, home: str | None, first: Result = FIRST) -> table.Table:
+        made = run(first, second, compared=(replace(COMPARED, baseline=first.name, contender=second.name),))
+        facts = {"device": {"name": home}} if home else {}
+        return table.comparisons(replace(made, environment=replace(made.environment, facts=facts)))
 
-
-@pytest.mark.parametrize(
-    ("home", "told"),
-    [
-        ("fake:cuda", "gemm m:1 n:8 k:8"),
-        ("cpu", "gemm m:1 n:8 k:8 device:fake:cuda"),
-        ("fake", "gemm m:1 n:8 k:8 device:fake:cuda"),
-        (None, "gemm m:1 n:8 k:8 device:fake:cuda"),
-    ],
-)
-def test_the_device_of_the_whole_run_is_not_told_in_each_row(home: str | None, told: str) -> None:
     rows = [replace(x, name=f"{BASE}/variant:{x.variant}/device:fake:cuda/threads:1") for x in (FIRST, SECOND)]
-    made = run(*rows, compared=(replace(COMPARED, baseline=rows[0].name, contender=rows[1].name),))
-    facts = {"device": {"name": home}} if home else {}
-    shown = table.comparisons(replace(made, environment=replace(made.environment, facts=facts)))
-    assert (shown.title, shown.rows[0][0]) == (f"Ratios of time, {told}", "y / x")
-
-
-def test_two_devices_are_told_apart() -> None:
-    there = replace(SECOND, name=f"{BASE}/variant:y/device:cuda:0/threads:1")
-    made = run(FIRST, there, compared=(replace(COMPARED, contender=there.name),))
-    here = replace(made.environment, facts={"device": {"name": "cpu"}})
-    (row,) = table.comparisons(replace(made, environment=here)).rows
+    for home, told in (
+        ("fake:cuda", ""),
+        ("cpu", " device:fake:cuda"),
+        ("fake", " device:fake:cuda"),
+        (None, " device:fake:cuda"),
+    ):
+        found = shown(rows[1], home, rows[0])
+        assert (found.title, found.rows[0][0]) == (f"Ratios of time, {AT}{told}", "y / x")
+    (row,) = shown(replace(SECOND, name=f"{BASE}/variant:y/device:cuda:0/threads:1"), "cpu").rows
     assert row[0] == "device:cuda:0 y / device:cpu x"

@@ -86,7 +86,7 @@ def test_what_is_no_rival_in_a_step() -> None:
     first, last = conv_ranked.of_file(run(contested), log(first=1))
     assert first.endswith("and nothing is certainly faster.")
     assert "take 8.00 ms with torch; nothing that is certain could be gained; " in last
-    *_, sentence = conv_ranked.of_file(run(contested), Written([FIRST]))
+    *_, sentence = conv_ranked.of_file(run(contest(FIRST, 8e-3, ("direct", 0.5, "faster"))), Written([FIRST]))
     assert sentence.endswith(", relative to torch: direct 0.500 [0.480, 0.520].")
 
 

@@ -52,8 +52,7 @@ def test_labels_are_what_cases_do_not_share() -> None:
 
 def compared(kind: str, a: Case, b: Case, ratio: float, isa: str | None = None) -> Contest:
     first, second = (replace(build.case(1), name=x.name, isa_observed=isa) for x in (a, b))
-    both = {"results": (first, second), "comparisons": (build.compared(second, first, ratio),)}
-    return replace(build.contest(1), contest=f"{kind}/x", **both)  # type: ignore[arg-type]
+    return build.contest(first, second, contest=f"{kind}/x", comparisons=(build.compared(second, first, ratio),))
 
 
 @pytest.mark.parametrize(("ratio", "outcome"), [(2.5, "as expected"), (1.5, "NOT as expected")])

@@ -220,17 +220,6 @@ def test_a_log_s_run_ends_with_what_could_be_gained(command: Command, tmp_path: 
 # What the libraries here really print
 
 SIZES = ((64, 128, 256), (1, 128, 256), (33, 17, 65))
-TRANSES = ("nn", "nt", "tn", "tt")
-TORCH = """
-import torch
-torch.set_grad_enabled(False)
-for m, n, k in {sizes}:
-    for trans in {transes}:
-        a, b = torch.ones((m, k), dtype={dtype}), torch.ones((k, n), dtype={dtype})
-        a = a if trans[0] == "n" else a.t().contiguous().t()
-        b = b if trans[1] == "n" else b.t().contiguous().t()
-        torch.mm(a, b)
-"""
 CONV2D = """
 import torch
 x = torch.ones((16, 8, 9, 11), requires_grad=True)
@@ -257,22 +246,6 @@ def printed(program: str, **variables: str) -> str:
     ran = python("-c", program, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", **variables)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
-
-
-@torch_here
-@pytest.mark.parametrize(
-    ("dtype", "name"), [pytest.param("float32", "fp32", marks=pytest.mark.slow), ("bfloat16", "bf16")]
-)
-def test_torch_tells_its_products(dtype: str, name: str) -> None:
-    """A row or a column is stored both ways at once: of these the flags may be any.
-
-    In half precision by oneDNN where that has kernels for them; elsewhere it multiplies without a word."""
-    sizes = (SIZES[0], SIZES[2])
-    program = TORCH.format(sizes=sizes, transes=TRANSES, dtype=f"torch.{dtype}")
-    found = products(printed(program, MKL_VERBOSE="1", ONEDNN_VERBOSE="1"))
-    if name == "bf16" and not found:
-        pytest.skip("no kernels for bfloat16 here that tell")
-    assert found == [Gemm(*size, trans, dtype=name) for size in sizes for trans in TRANSES]
 
 
 @torch_here

@@ -13,24 +13,21 @@ from kernels.ops.update.problem import Update
 from kernels.setting import Setting
 from micro import optimizer, update
 from micro.command.line import main
-from micro.planning.benchmark import Request
+from micro.planning.benchmark import Benchmark, Request
 from tests.conftest import Ran
 
 CPU, GPU = Setting(), Setting(device="cuda:0")
 
 
 def asked(
-    *flags: str, given: tuple[str, ...] = (), device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any
+    *flags: str, made: Benchmark = update.BENCHMARK, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any
 ) -> Request:
-    sweep = update.BENCHMARK.sweep | axes
-    named = frozenset((*given, *axes, *(("variant",) if rows else ())))
-    return Request("update", sweep, rows, (device,), frozenset(flags), named)
-
-
-def asked_optimizer(*flags: str, device: Setting = CPU, rows: tuple[str, ...] = (), **axes: Any) -> Request:
-    sweep = optimizer.BENCHMARK.sweep | axes
     named = frozenset((*axes, *(("variant",) if rows else ())))
-    return Request("optimizer", sweep, rows, (replace(device, data="uniform"),), frozenset(flags), named)
+    return Request(made.problem.op, made.sweep | axes, rows, (device,), frozenset(flags), named)
+
+
+def asked_optimizer(device: Setting = CPU, **axes: Any) -> Request:
+    return asked(made=optimizer.BENCHMARK, device=replace(device, data="uniform"), **axes)
 
 
 # The plan

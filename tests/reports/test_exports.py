@@ -235,6 +235,9 @@ def test_an_output_that_cannot_be_written_is_refused(capsys: pytest.CaptureFixtu
     for path in (tmp_path, tmp_path / "none" / "out", Path("/dev/full")):
         line = refused(capsys, "export", SMALL, "--to", "csv", "-o", path)
         assert line.startswith(f"reports export: -o {path}: ")
+    (source := tmp_path / "mine.c").write_text("int x;\n")
+    assert "does not end in .csv" in refused(capsys, "export", SMALL, "--to", "csv", "-o", source)
+    assert source.read_text() == "int x;\n"
 
 
 def test_the_run_file_is_not_overwritten_by_its_own_export(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from micro.gemm import BENCHMARK
 from micro.planning.options import request
 from micro.planning.request import planned
 from reports.record import Comparison, Contest, Environment, Result, Run, Seconds
+from tests import build
 from tests.conftest import Ran
 
 Gemm = Callable[..., Ran]
@@ -29,7 +30,6 @@ WHY = ("--why", "--device", "fake", "-q")
 def case(variant: str = "openblas", **more: Any) -> Result:
     """A product of 64³ at 0.1 TFLOP/s, half of its ceiling."""
     told: dict[str, Any] = {
-        "status": "ok",
         "seconds": Seconds(5.24288e-6, None, None, 0.95),
         "flops_per_second": 1e11,
         "percent_of_ceiling": 50.0,
@@ -37,17 +37,16 @@ def case(variant: str = "openblas", **more: Any) -> Result:
         "kernel": "OpenBLAS 1.2 Haswell kernels",
         "isa_observed": "avx2",
         "blas": "NN = sgemm(N,N)",
-    } | more
-    name = f"{PROBLEM}/variant:{variant}/threads:1"
-    return Result(name, "why/x", "measured", "gemm", {}, variant, "cpu", 1, told.pop("status"), **told)
+    }
+    return build.result(f"{PROBLEM}/variant:{variant}/threads:1", contest="why/x", variant=variant, **told | more)
 
 
 def against(
     variant: str, ratio: float | None, verdict: str, width: float = 0.01, reason: str | None = None
 ) -> Comparison:
-    ends = (None, None) if ratio is None else (ratio - width, ratio + width)
-    contender = f"{PROBLEM}/variant:{variant}/threads:1"
-    return Comparison("why/x", "variant", case().name, contender, ratio, *ends, 0.95, verdict, reason, 0.01, 0.01)
+    low, high = (None, None) if ratio is None else (ratio - width, ratio + width)
+    ends = {"low": low, "high": high, "verdict": verdict, "reason": reason}
+    return build.comparison(case().name, f"{PROBLEM}/variant:{variant}/threads:1", ratio, contest="why/x", **ends)
 
 
 def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx", "avx2")) -> list[str]:

@@ -38,15 +38,6 @@ def names(**options: Any) -> list[str]:
 # A plan
 
 
-def test_a_plan_imports_nothing_heavy() -> None:
-    program = (
-        "import sys, micro; plan = micro.plan('gemm', m=[64, 128], transpose=True)\n"
-        "assert plan.contests and not {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules), 'heavy'"
-    )
-    ran = python("-c", program)
-    assert ran.returncode == 0, ran.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

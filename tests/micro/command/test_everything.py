@@ -198,27 +198,17 @@ def test_no_part_speaks_of_another_s_contests(todo: list[Part], crossover: int) 
 
 def test_what_failed_is_told_once_where_the_sentences_pass_over_it(todo: list[Part], crossover: int) -> None:
     """Also of a contest that compares nothing, and not again where a comparison's line tells it."""
-    run = whole(todo, crossover)
-    for name, asked in (("gemm", todo[crossover]), ("transpose", next(x for x in todo if x.name == "transpose"))):
-        failed = [
-            replace(
-                x,
-                status="failed",
-                reason="cublasCreate answers 14",
-                seconds=None,
-                contest=contest.contest,
-                name=f"{x.name}/{contest.contest}",
-            )
-            for contest in _of(asked, todo, run).contests
-            for x in contest.results[:1]
-        ]
+    run, lost = whole(todo, crossover), {"status": "failed", "reason": "cublasCreate answers 14", "seconds": None}
+    for asked in (todo[crossover], next(x for x in todo if x.name == "transpose")):
+        failed = {
+            x.contest: replace(x.results[0], **lost, name=f"{x.results[0].name}/{x.contest}")
+            for x in _of(asked, todo, run).contests
+        }
         assert len(failed) > 1
-        more = [
-            replace(contest, results=(*contest.results, *(x for x in failed if x.contest == contest.contest)))
-            for contest in run.contests
-        ]
+        more = [replace(x, results=(*x.results, failed[x.contest])) if x.contest in failed else x for x in run.contests]
         before, said = answer(asked, todo, run), answer(asked, todo, replace(run, contests=tuple(more)))
-        assert said == [*before, f"{failed[0].name} and {len(failed) - 1} more failed: cublasCreate answers 14"], name
+        (first, *others) = failed.values()
+        assert said == [*before, f"{first.name} and {len(others)} more failed: cublasCreate answers 14"]
     assert not everything._broken(replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate answers 14"])
 
 

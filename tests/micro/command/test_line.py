@@ -14,7 +14,6 @@ import pytest
 from micro.command import environment
 from micro.planning.contest import parse
 from reports import store
-from reports.__main__ import main
 from tests.conftest import Ran
 from tests.processes import ROOT, python
 
@@ -124,18 +123,6 @@ def test_a_document_is_replaced_when_the_new_one_is_whole(gemm: Gemm, tmp_path: 
     assert there.read_text().startswith("contest")
     assert json.loads(new.read_text())["results"]
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_an_export_leaves_a_file_of_another_kind(
-    gemm: Gemm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, source = tmp_path / "run.jsonl", tmp_path / "mine.c"
-    source.write_text("int x;\n")
-    assert gemm(*QUICK, "-o", str(run)).code == 0
-    assert store.read(run).results
-    assert main(["export", str(run), "--to", "csv", "-o", str(source)]) == 2
-    assert "does not end in .csv" in capsys.readouterr().err
-    assert source.read_text() == "int x;\n"
 
 
 @pytest.mark.slow

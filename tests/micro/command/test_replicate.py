@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from micro.measuring import replicates
 from micro.worker.process import Workers
-from reports import compare, stats, store
+from reports import stats, store
 from reports.record import Contest, Note, Result
 from reports.store import RunFile
 from tests import build
@@ -25,19 +24,11 @@ WORDS = (*SIZES, "--variant", "openblas,naive", "--device", "fake", "--budget", 
 FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b/threads:1"
 
 
-def result(name: str, samples: Sequence[float], **changes: Any) -> Result:
+def result(name: str, samples: Sequence[float]) -> Result:
     middle = float(np.median(samples))
-    fields = {
-        "variant": name[-11],
-        "clock": "wall",
-        "seconds": build.spread(middle),
-        "flops_per_second": 1000 / middle,
-        "samples": tuple(samples),
-        "rounds": tuple(range(len(samples))),
-        "canary": {"fma": [2e-5]},
-        "faults": 1,
-    }
-    return build.result(name, **fields | changes)
+    rounds = {"samples": tuple(samples), "rounds": tuple(range(len(samples))), "canary": {"fma": [2e-5]}, "faults": 1}
+    rate = {"seconds": build.spread(middle), "flops_per_second": 1000 / middle}
+    return build.result(name, variant=name[-11], clock="wall", **rate, **rounds)
 
 
 def one(about: float, rounds: int = 16, **changes: Any) -> Contest:
@@ -186,15 +177,3 @@ def test_a_file_of_another_number_is_refused(
     assert gemm(*WORDS, *first, "-o", path).code == 0
     ran = gemm(*WORDS, *again, "-o", path, "--resume")
     assert ran.code == 2 and says in ran.err
-
-
-@pytest.mark.slow
-def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    """Of four none."""
-    for count, verdicts in (("5", {"same"}), ("4", {"not comparable"})):
-        paths = [tmp_path / f"{letter}{count}.jsonl" for letter in "ab"]
-        for path in paths:
-            assert gemm(*WORDS, "--replicate", count, "-o", str(path)).code == 0
-        both = compare.runs(*map(store.read, paths), 0.02)
-        assert {c.verdict for c in both.comparisons} == verdicts
-    shutil.rmtree(tmp_path, ignore_errors=True)

@@ -23,7 +23,6 @@ from reports import next_run as paths
 from reports import record, stats
 from reports.next_run import Spread
 from tests import build
-from tests.conftest import load
 
 
 def pair(kind: str = "identical", verdict: str = "same", **changes: Any) -> Pair:
@@ -212,15 +211,12 @@ def test_the_spread_is_what_lies_beyond_the_intervals(between: float, own: float
     assert found["wall"].degrees == 5 * 399
 
 
-def test_a_pair_of_wide_intervals_hides_nothing_of_the_others() -> None:
+def test_pairs_without_error_and_pairs_of_wide_intervals_hide_nothing() -> None:
     """Whose runs lie three of their errors apart."""
-    pairs = [scattered(0.003, 0.001, 20, seed) for seed in range(4)] + [scattered(0.0, 0.1, 20, 9)]
-    assert spread.between(pairs)["wall"].sd == pytest.approx(0.003, abs=0.0008)
-
-
-def test_runs_without_any_error_or_spread_have_none() -> None:
     assert spread.between([runs([1.0] * 5, 0.0), runs([2.0] * 5, 0.0)])["wall"].sd == 0.0
     assert spread.between([runs([1.0, 1.01] * 5, 0.0)])["wall"].sd == pytest.approx(0.00524, abs=1e-4)
+    pairs = [scattered(0.003, 0.001, 20, seed) for seed in range(4)] + [scattered(0.0, 0.1, 20, 9)]
+    assert spread.between(pairs)["wall"].sd == pytest.approx(0.003, abs=0.0008)
 
 
 def test_twins_and_single_runs_tell_nothing_of_rivals() -> None:
@@ -237,6 +233,9 @@ def test_of_alike_pairs_the_next_run_lies_inside(between: float, own: float) -> 
     made = [scattered(between, own, 20, seed) for seed in range(200)]
     known = spread.between(made)
     found = spread.figures(made, known)
+    (row,) = json.loads(json.dumps(spread.rows(found, known)))
+    assert (row["path"], row["runs"], row["steps"], row["degrees"]) == ("wall", 4000, 3800, 3800)
+    assert len(row["pairs"]) == 200
     share = sum(one.inside for one in found) / sum(one.runs - 1 for one in found)
     assert 0.93 < share < 0.98
     assert not spread.certainly_below(found)
@@ -259,14 +258,6 @@ def test_chance_in_forty_pairs_is_none() -> None:
     assert spread.certainly_below([odd, *[fine] * 39]) == []
 
 
-def test_rows_for_tables() -> None:
-    made = [scattered(0.01, 0.001, 20, 1), scattered(0.01, 0.001, 20, 2), scattered(0.01, 0.001, 20, 3, twin=True)]
-    known = spread.between(made)
-    (row,) = spread.rows(spread.figures(made, known), known)
-    assert (row["path"], row["runs"], row["steps"], row["degrees"]) == ("wall", 40, 38, 38)
-    assert len(row["pairs"]) == 3 and json.loads(json.dumps(row)) == row
-
-
 def test_what_is_promised_of_rivals() -> None:
     def judged(made: list[Runs], why: str | None = None) -> list[str]:
         known = spread.between(made)
@@ -284,17 +275,6 @@ def test_pairs_of_few_runs_are_left_out_of_what_is_judged() -> None:
     known = {"wall": spread.between(made[:40])["wall"]}
     told = [*spread.promises(made, spread.figures(made, known), known, None)]
     assert [one.judgment for one in told[1:]] == ["yes", "yes", "yes"]
-
-
-def test_the_page_has_a_row_for_each_path_its_worst_pair_in_it() -> None:
-    made = [scattered(0.01, 0.001, 20, seed) for seed in range(5)]
-    known = spread.between(made)
-    rows = spread.rows(spread.figures(made, known), known)
-    head, _, row = [*load(ROOT / "docs/generate.py")._paths(rows)][1:]
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    worst = rows[0]["pairs"][0]
-    assert cells[:2] == ["wall", "100 of 5 pairs"] and cells[3] == f"{worst['pair']}: {worst['holding']} of 20"
-    assert head.count("|") == row.count("|")
 
 
 # Rivals

@@ -126,23 +126,6 @@ def measured(ran: Ran) -> list[dict[str, Any]]:
     return [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
 
 
-@pytest.mark.slow
-@obeys
-def test_sets_are_compared(gemm: Gemm_) -> None:
-    words = ("--isa", "avx,sse4.2", "--vary", "isa", "--data", "integers", "--variant", "openblas,blocked")
-    ran = gemm(*SIZE, *words, "--budget", "1s", "--json", "-")
-    told = measured(ran)
-    timed = {x["isa"]: x["isa_observed"] for x in told if x["variant"] == "openblas"}
-    assert ran.code == 0
-    assert timed == {"avx": "avx", "sse4.2": "sse4.2"}
-    assert {x["status"] for x in told if x["variant"] == "openblas"} <= {"ok", "contended"}
-    assert {(x["isa"], x["isa_observed"], x["data"]) for x in told if x["variant"] == "blocked"} == {
-        (isa, isa, "integers") for isa in ("avx", "sse4.2")
-    }
-    (compared,) = (x for x in json.loads(ran.out)["comparisons"] if "openblas" in x["baseline"])
-    assert compared["differs"] == "isa" and compared["ratio"]
-
-
 def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
     ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
     assert ran.code == 0

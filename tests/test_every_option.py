@@ -34,7 +34,7 @@ OUTPUTS = {  # options of what is printed and kept, and the test that shows what
     "--keep-wrong": "tests/micro/worker/test_evidence.py",
     "--figures": "tests/faults/test_run_faults.py",
     "--list": "tests/micro/command/test_line.py",
-    **{f"--{kind}": "tests/reports/test_formats.py" for kind in formats.kinds() if kind != "text"},
+    **{f"--{kind}": "tests/reports/test_exports.py" for kind in formats.kinds() if kind != "text"},
 }
 # A value of each option, other than its default; "" of a flag. A command has its own where they differ.
 VALUES = {

@@ -1,9 +1,10 @@
-"""The convolutions of the networks, against the tables of their sources, and those that benchdnn's words name."""
+"""Networks' products and convolutions against the tables of their sources, and convolutions as benchdnn's words."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,13 +12,156 @@ from typing import Any
 
 import pytest
 
+from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning import benchdnn
+from micro.planning import benchdnn, conv_layers
 from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read_products
-from micro.planning.conv_layers import KIND, SIZES, distinct_layers, read
-from micro.planning.network import SHAPES, known
+from micro.planning.conv_layers import KIND, SIZES, distinct_layers
+from micro.planning.network import NETWORK, SHAPES, Product, Products, known, read
+from micro.planning.written import WANTED
 from tests.conftest import Ran
+
+USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")
+HEADS = {  # how the uses of fc.json begin for each network, where it is not the network's name
+    "alexnet": "bahrampour alexnet",
+    "alexnet-s": "alexnet-s canonical",
+    "alexnet-s-caffe": "alexnet-s caffe",
+    "alexnet-s-tf": "alexnet-s tf",
+    "karmanov-cnn": "karmanov cnn",
+    "lenet": "bahrampour lenet",
+    "sae-large": "sae large fine-tune",
+    "sae-small": "sae small fine-tune",
+    "woolf-cifar-cnn": "woolf cifar cnn",
+    "woolf-mlp": "woolf mlp",
+    "woolf-mnist-cnn": "woolf mnist cnn",
+}
+NAMED = ("alexnet-r", "fcn-r", "fcn-s", "resnet-50", "resnet-56")
+FORMS = ("alexnet-s-caffe", "alexnet-s-tf")  # of which fc.json has the layer alone that others do not have
+ALIKE = {"fc2, fc3 (fc4)": ("fc2", "fc3")}  # one line of fc.json, several layers
+
+Key = tuple[str, str, str]  # layer, phase, layout
+
+
+def uses(head: str) -> dict[Key, tuple[int, Gemm]]:
+    """A network's products as fc.json names them: batch, product."""
+    found: dict[Key, tuple[int, Gemm]] = {}
+    for row in json.loads((SHAPES / "fc.json").read_bytes())["problems"]:
+        for use in row["uses"]:
+            match = USE.fullmatch(use)
+            assert match, use
+            network, _, layer = match[1].partition(f"{head} ")
+            if network:
+                continue
+            for name in ALIKE.get(layer, (layer,)):
+                key = name, match[2], match[3]
+                assert key not in found
+                found[key] = int(match[5]), Gemm(row["m"], row["n"], row["k"], match[4])
+    return found
+
+
+def forward(step: Products) -> dict[str, Gemm]:
+    """By layer, W out×in: batch, outputs, inputs."""
+    return {layer: x.oi for x in step.products if x.phase == "forward" for layer in x.layers}
+
+
+def told(step: Products) -> dict[Key, tuple[int, Gemm]]:
+    """The same as network.py makes them; the layers of autoencoders are named by their sizes in fc.json."""
+    by_size = step.network.startswith("sae")
+    names = {name: f"{x.k}-{x.n}" if by_size else name for name, x in forward(step).items()}
+    return {
+        (names[layer], product.phase, layout): (step.batch, problem)
+        for product in step.products
+        for layer in product.layers
+        for layout, problem in (("OI", product.oi), ("IO", product.io))
+    }
+
+
+@pytest.mark.parametrize("name", [*HEADS, *NAMED])
+def test_a_network_does_the_products_that_are_known_of_it(name: str) -> None:
+    wanted, found = uses(HEADS.get(name, name)), told(read(name))
+    assert wanted and wanted.items() <= found.items() and (name in FORMS or found.keys() == wanted.keys())
+
+
+@pytest.mark.parametrize("name", known())
+def test_a_step_does_the_work_of_its_weights(name: str) -> None:
+    """In either layout; a first layer's dgrad is saved."""
+    step, written = read(name), json.loads((SHAPES / f"{name}.json").read_bytes())
+    for phase in ("forward", "dgrad", "wgrad"):
+        layers = [x for x in written["layers"] if phase != "dgrad" or not x.get("first", False)]
+        work = sum(2 * written["batch"] * x["inputs"] * x["outputs"] for x in layers)
+        mine = [x for x in step.products if x.phase == phase]
+        assert sum(len(x.layers) * x.oi.flops for x in mine) == work
+        assert sum(len(x.layers) * x.io.flops for x in mine) == work
+
+
+def test_a_network_of_a_family_is_known_by_its_colon() -> None:
+    for name in known():
+        assert read(read(name).network) == read(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("fcn-s", 118.0), ("fcn-r", 14.2), ("fcn-r-cntk", 13.7), ("sae-large", 3.4)]
+)
+def test_weights(name: str, millions: float) -> None:
+    step = read(name)
+    assert round(sum(x.k * x.n for x in forward(step).values()) / 1e6, 1) == millions
+    assert step.network.replace(":", "-") == name
+
+
+def test_a_product_that_several_layers_do_stands_once() -> None:
+    found = {product.name: product for product in read("fcn-s").products}
+    assert len(found) == 2 + 3 + 3  # fc1 without dgrad; fc2 with fc3; out
+    assert found["fc2+fc3 dgrad"].layers == ("fc2", "fc3")
+    assert found["fc2+fc3 dgrad"].oi == Gemm(64, 2048, 2048)
+    square = found["fc2+fc3 wgrad"], found["fc2+fc3 forward"]  # one wgrad in both layouts
+    assert [product.oi == product.io for product in square] == [True, False]
+
+
+def test_another_batch() -> None:
+    found = read("lenet", 7).products
+    assert {x.oi.k if x.phase == "wgrad" else x.oi.m for x in found} == {7}
+    assert {x.io.k if x.phase == "wgrad" else x.io.m for x in found} == {7}
+
+
+GOOD: dict[str, Any] = {
+    "network": "mine",
+    "batch": 8,
+    "layers": [{"name": "a", "inputs": 4, "outputs": 6, "first": True}, {"name": "b", "inputs": 6, "outputs": 2}],
+}
+
+
+def test_a_network_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(GOOD | {"source": "nobody"}))
+    assert read(str(path)) == Products(
+        "mine",
+        8,
+        (
+            Product("forward", ("a",), Gemm(8, 6, 4, "nt"), Gemm(8, 6, 4, "nn")),
+            Product("wgrad", ("a",), Gemm(6, 4, 8, "tn"), Gemm(4, 6, 8, "tn")),
+            Product("forward", ("b",), Gemm(8, 2, 6, "nt"), Gemm(8, 2, 6, "nn")),
+            Product("dgrad", ("b",), Gemm(8, 6, 2, "nn"), Gemm(8, 6, 2, "nt")),
+            Product("wgrad", ("b",), Gemm(2, 6, 8, "tn"), Gemm(6, 2, 8, "tn")),
+        ),
+    )
+
+
+def test_remarks_and_whole_numbers_for_real_ones_are_taken(gemm: Callable[..., Ran], tmp_path: Path) -> None:
+    row = {"m": 8, "n": 8, "k": 8, "trans": "nt", "alpha": 2, "name": "mine", "uses": ["here"], "source": "me"}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"source": "me", "problems": [row]}))
+    ran = gemm("--shapes", str(path), "--variant", "openblas", "--device", "fake", "--list")
+    assert ran.code == 0 and ran.out.startswith("gemm/m:8/n:8/k:8/trans:nt/alpha:2 ")
+
+
+@pytest.mark.parametrize("key", [*NETWORK])
+def test_every_key_of_a_network_is_known_and_typed(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(GOOD | {key: None}))
+    with pytest.raises(UsageError, match=f"{key}: None, give {WANTED[NETWORK[key]]}"):
+        read(str(path))
+
 
 # By network, as the tables of their sources have them: layers with those alike counted, GFLOP of a forward pass at the
 # network's batch of all layers or layer by layer, rows and columns of outputs where networks differ in their padding.
@@ -38,37 +182,39 @@ def test_every_network_with_convolutions_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "layers"), listed("layers"))
 def test_layers_are_those_of_the_tables(name: str, layers: int) -> None:
-    net = read(name)
+    net = conv_layers.read(name)
     assert sum(layer.count for layer in net.layers) == layers
     assert all((x.problem.n, x.problem.direction) == (net.batch, "forward") for x in net.layers)
 
 
 @pytest.mark.parametrize(("name", "work"), listed("gflop"))
 def test_their_work_is_that_of_the_tables(name: str, work: list[float]) -> None:
-    assert [layer.problem.flops / 1e9 for layer in read(name).layers] == pytest.approx(work, abs=0.0055)
+    assert [layer.problem.flops / 1e9 for layer in conv_layers.read(name).layers] == pytest.approx(work, abs=0.0055)
 
 
 @pytest.mark.parametrize(("name", "work"), listed("gflop of all"))
 def test_the_work_of_a_residual_network_is_that_of_its_table(name: str, work: float) -> None:
-    assert sum(layer.count * layer.problem.flops for layer in read(name).layers) / 1e9 == pytest.approx(work, abs=0.051)
+    assert sum(layer.count * layer.problem.flops for layer in conv_layers.read(name).layers) / 1e9 == pytest.approx(
+        work, abs=0.051
+    )
 
 
 @pytest.mark.parametrize(("name", "outputs"), listed("outputs"))
 def test_outputs_are_those_of_the_tables(name: str, outputs: list[int]) -> None:
-    problems = [layer.problem for layer in read(name).layers]
+    problems = [layer.problem for layer in conv_layers.read(name).layers]
     assert [x.lines[0].outputs for x in problems] == [x.lines[1].outputs for x in problems] == outputs
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if not name.startswith(("resnet", "convnet"))])
 def test_channels_go_on_from_layer_to_layer(name: str) -> None:
     """A residual network has branches; a benchmark's layers are no network."""
-    problems = [layer.problem for layer in read(name).layers]
+    problems = [layer.problem for layer in conv_layers.read(name).layers]
     assert [x.c for x in problems[1:]] == [x.k for x in problems[:-1]]
 
 
 def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
     for name in TABLE:
-        first, *others = read(name).layers
+        first, *others = conv_layers.read(name).layers
         trained = name in ("alexnet-s-tf", "alexnet-grouped", "convnet-benchmarks")
         assert first.first is not trained and not any(layer.first for layer in others)
         assert len(first.passes()) == 2 + trained and len(others[0].passes()) == 3
@@ -77,18 +223,20 @@ def test_a_first_layer_needs_no_dgrad_unless_its_images_are_trained() -> None:
 def test_layers_that_networks_share_are_one() -> None:
     every = distinct_layers(1)
     assert {x.n for x in every} == {1} and len(set(every)) == len(every) == 79
-    assert sum(x.count for name in TABLE for x in read(name).layers) == sum(row["layers"] for row in TABLE.values())
+    assert sum(x.count for name in TABLE for x in conv_layers.read(name).layers) == sum(
+        row["layers"] for row in TABLE.values()
+    )
 
 
 def test_what_was_published_is_of_the_pass() -> None:
     """Both gradients were timed together."""
-    net = read("convnet-benchmarks")
+    net = conv_layers.read("convnet-benchmarks")
     shown = net.layers[1].published("forward", net.measured)
     assert shown.startswith(
         "then, in ms at batch 128 on a GeForce GTX Titan X, April 2015: fbfft 27, cuda-convnet2 113, "
     )
     assert net.layers[1].published("wgrad", net.measured).startswith("then (both gradients), in ms at")
-    assert read("lenet").layers[0].published("forward", "") == ""
+    assert conv_layers.read("lenet").layers[0].published("forward", "") == ""
 
 
 def test_a_layer_says_all_of_a_convolution_but_what_a_step_chooses() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,26 +17,16 @@ from micro.arms.pairs import Arm
 from micro.worker.process import POOLS
 from reports import store
 from tests.conftest import Ran
-from tests.processes import MARK, left
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import MARK, left, python
 
 
 @pytest.mark.slow
-def test_a_real_run(own_state: Path, tmp_path: Path) -> None:
+def test_a_real_run(tmp_path: Path) -> None:
     """Six fresh processes an arm over two kernels; its document is whole and nobody is left behind."""
     path = tmp_path / "run.jsonl"
-    words = ["--processes", "6", "--budget", "0.5s", "-o", str(path), "--json", "-", "--"]
+    words = ["-m", "micro.ab", "--processes", "6", "--budget", "0.5s", "-o", str(path), "--json", "-", "--"]
     words += ["micro.gemm", "--m", "16", "--n", "16", "--k", "16", "--variant", "openblas,naive"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "micro.ab", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=os.environ | {MARK: str(tmp_path)},
-        check=False,
-    )
+    ran = python(*words, state=tmp_path / "state", timeout=600, **{MARK: str(tmp_path)})
     assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
     told, run = json.loads(ran.stdout), store.read(path)
     assert len(told["comparisons"]) == len(run.comparisons) == 2

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from micro.planning.options import Options, request
 from reports import again, compare, formats
 from reports.record import Comparison, Result, Run
 from tests import build
+from tests.processes import ROOT
 
 CASE = "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
 PROBLEM = {"m": 8, "n": 8, "k": 8}
@@ -84,11 +84,11 @@ def test_what_differs_between_two_environments(first: Any, second: Any, told: tu
 
 
 def test_what_differs_is_said_before_any_time() -> None:
-    both = compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"}))
-    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in said(both)
-    assert "a: python -m micro.gemm (monday)" in said(both)
-    same = compare.runs(run(result(FIVE)), run(result(FIVE)))
-    assert "Between them differ: nothing that is recorded." in said(same)
+    told = said(compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"})))
+    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in told
+    assert "a: python -m micro.gemm (monday)" in told
+    told = said(compare.runs(run(result(FIVE)), run(result(FIVE))))
+    assert "Between them differ: nothing that is recorded." in told
 
 
 # When two results have a verdict
@@ -206,7 +206,6 @@ def test_cases_in_one_run_only_are_counted() -> None:
     assert "one of them only" not in said(compare.runs(run(result(FIVE)), run(result(FIVE))))
 
 
-ROOT = Path(__file__).parents[2]
 CASES = "--m 64,128 --n 64 --variant openblas,naive"
 COMMAND = f"python -m micro.gemm {CASES}"
 NOT_THOSE = "-o x.jsonl --resume --budget=4s --csv - --json=x.json --replicate 2 --figures pictures -q --target 2%"

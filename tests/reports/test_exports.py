@@ -20,6 +20,7 @@ from reports.formats import csv as csv_format
 from reports.record import Note, Run
 from tests.build import environment
 from tests.conftest import Ran
+from tests.processes import ROOT, python
 from tests.reports.runs import SMALL, called, formatted, strict
 
 KINDS = ("text", "json", "csv", "ratios", "markdown")
@@ -120,7 +121,7 @@ def test_a_run_of_nothing_can_be_written(kind: str) -> None:
     assert formatted(kind, Run(environment()))
 
 
-EXPLAINED = Path(__file__).parents[2] / "reports/reference/macro/explain-fcn-s.jsonl"
+EXPLAINED = ROOT / "reports/reference/macro/explain-fcn-s.jsonl"
 
 
 def test_an_attribution_in_markdown_is_what_a_person_reads() -> None:
@@ -158,7 +159,6 @@ def test_which_formats_there_are_for_what() -> None:
     assert {"json", "markdown"} <= set(formats.documents("attribution")) < set(formats.documents())
 
 
-ROOT = Path(__file__).parents[2]
 REGISTERED = formats.kinds()
 
 
@@ -210,10 +210,8 @@ def test_export_writes_the_format(kind: str, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_documents_are_utf8_whatever_the_terminal_is() -> None:
-    words = [sys.executable, "-m", "reports", "export", str(SMALL), "--to", "markdown"]
-    terminal = os.environ | {"PYTHONIOENCODING": "ascii"}
-    told = subprocess.run(words, cwd=ROOT, env=terminal, capture_output=True, check=True).stdout
-    assert told.decode().startswith("Multiplying by a transposed B (4×2048 times 2048×2048 transposed)")
+    ran = python("-m", "reports", "export", str(SMALL), "--to", "markdown", PYTHONIOENCODING="ascii")
+    assert ran.stdout.startswith("Multiplying by a transposed B (4×2048 times 2048×2048 transposed)")
 
 
 def test_an_unknown_format_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

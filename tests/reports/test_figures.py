@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from reports.figures import _groups, _style, _sweep, rate, ratio, samples
 from reports.record import Contest, Run
 from tests.build import FMA, case, compared, contest, convolution, run, transposed
 from tests.conftest import Ran
+from tests.processes import python
 from tests.reports.pictures import SWEEP, readable, words
 
 HOSTILE = ("/home/ü/my $k$_1.py:漢字", "_x%2F\n$\\frac{", "x" * 150, "😀", "<b>&amp;")
@@ -61,14 +60,7 @@ def test_pictures_leave_the_rest_of_the_process_alone(tmp_path: Path) -> None:
         "assert 'matplotlib.pyplot' not in sys.modules\n"
         "assert matplotlib.rcParams['axes.facecolor'] == before\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = python("-W", "error", "-c", code, str(tmp_path))
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from reports.figures import _style, rate, ratio, samples
-from reports.record import Contest, Result, Run, Seconds
-from tests.build import FMA, case, compared, contest, convolution, run, transposed
+from reports.record import Contest, Result, Run
+from tests.build import FMA, case, compared, contest, convolution, environment, run, spread, transposed
 from tests.reports.pictures import SWEEP, marks, one, readable, texts, words
 
 
@@ -48,8 +48,7 @@ def test_a_row_for_each_case() -> None:
     figure = one(rate.draw(run(replace(doubted, results=results))))
     (axes,) = figure.axes
     assert [x.get_text() for x in axes.get_yticklabels()] == ["nn", "nt"]
-    told = words(figure)
-    assert "2.00 GFLOP/s" in told and "40 % of FMA avx2, contended" in told
+    assert all(x in words(figure) for x in ("2.00 GFLOP/s", "40 % of FMA avx2, contended"))
     assert [list(x.get_xdata()) for x in marks(axes, "|")] == [[5e9], [5e9]]
     assert axes.get_xlim()[0] == 0
 
@@ -134,24 +133,14 @@ def test_convolutions_are_drawn_by_what_they_execute() -> None:
 
 def curve(op: str = "transfer", factors: tuple[float, ...] = (1, 1, 1, 1)) -> Run:
     """Copies of four sizes at 10 GB/s each way, times a factor, on a machine with three caches."""
+    bare = {"op": op, "variant": "memcpy", "flops_per_second": 0.0, "ceiling": None, "percent_of_ceiling": None}
     rows = []
     for size, factor in zip((1024, 65536, 1 << 20, 1 << 26), factors, strict=True):
-        seconds = size / 1e10
-        moved = replace(
-            case(1, variant="memcpy", contest=f"curve/size:{size}"),
-            name=f"{op}/size:{size}/variant:memcpy/threads:1",
-            op=op,
-            problem={"size": size},
-            seconds=Seconds(seconds, 0.9 * seconds, 1.1 * seconds, 0.95),
-            flops_per_second=0.0,
-            bytes_per_second=factor * 2e10,
-            ceiling=None,
-            percent_of_ceiling=None,
-        )
-        rows.append(Contest(moved.contest, "how long?", "variant", (moved,), ()))
+        own = {"problem": {"size": size}, "seconds": spread(size / 1e10), "bytes_per_second": factor * 2e10}
+        name = {"name": f"{op}/size:{size}/variant:memcpy/threads:1", "contest": f"curve/size:{size}"}
+        rows.append(contest(case(1, **bare | own | name)))
     facts = {"device": {"model": "Some CPU", "caches": [49152, 2 << 20, 1 << 30]}}
-    swept = run(*rows)
-    return replace(swept, environment=replace(swept.environment, facts=facts))
+    return run(*rows, environment=environment(facts=facts))
 
 
 def test_caches_are_marked_where_both_operands_fill_them() -> None:

@@ -281,9 +281,9 @@ HEAD = ("at", "contender / baseline", "ratio, 95 % interval", "verdict")
 ROW = ("gemm m:64 n:64 k:64", "transpose-then-nn / openblas", "1.026 [1.019, 1.032]", "unresolved (1) (2)")
 
 
-def shown(width: int, *rows: tuple[str, ...]) -> str:
+def shown(width: int, *rows: tuple[str, ...], head: tuple[str, ...] = HEAD) -> str:
     stream = io.StringIO()
-    text._table(Console(file=stream, width=width), table.Table("", HEAD, rows))
+    text._table(Console(file=stream, width=width), table.Table("", head, rows))
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     return stream.getvalue()
@@ -307,10 +307,7 @@ FULL_HEAD = ("at", "contender / baseline", *table.UNBROKEN, "verdict", "times of
 
 def full(width: int, ratio: str = FULL[2]) -> list[str]:
     """The lines of a table of every column, its names as long as they are."""
-    stream = io.StringIO()
-    row = (*FULL[:2], ratio, *FULL[3:])
-    text._table(Console(file=stream, width=width), table.Table("Ratios", FULL_HEAD, (row,)))
-    return stream.getvalue().splitlines()
+    return shown(width, (*FULL[:2], ratio, *FULL[3:]), head=FULL_HEAD).splitlines()
 
 
 @pytest.mark.parametrize("width", [94, 100])
@@ -334,10 +331,9 @@ def test_at_80_columns_names_are_broken_at_their_hyphens() -> None:
 
 
 def test_a_name_with_hyphens_gives_way_before_a_longer_one_without() -> None:
-    stream, head = io.StringIO(), ("at", "verdict")
     row = ("x-" * 9, "y" * 20)
-    text._table(Console(file=stream, width=25), table.Table("", head, (row,)))
-    assert row[1] in stream.getvalue() and row[0] not in stream.getvalue()
+    out = shown(25, row, head=("at", "verdict"))
+    assert row[1] in out and row[0] not in out
 
 
 def test_a_cell_is_broken_where_it_reads_best() -> None:

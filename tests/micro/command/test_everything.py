@@ -28,9 +28,8 @@ from reports.record import Contest, Run
 from tests import build
 from tests.builds import share
 from tests.conftest import Ran
-from tests.processes import interruptible
+from tests.processes import ROOT, interruptible
 
-ROOT = Path(__file__).parents[3]
 DEVICE = "fake:cuda"
 FEW = ("gemm", "stream", "transpose")  # benchmarks enough for several parts
 Command = Callable[..., Ran]

@@ -21,9 +21,9 @@ from micro.gemm import BENCHMARK
 from micro.planning import options
 from micro.worker import check
 from tests.conftest import Ran
+from tests.processes import ROOT
 
 Gemm = Callable[..., Ran]
-ROOT = Path(__file__).parents[3]
 SIZE = ("--m", "8", "--n", "8", "--k", "8", "--variant", "openblas")
 FAKE = ("--device", "fake")
 # The end of the command's process closes its FIFOs, and no test is one.
@@ -152,9 +152,8 @@ def test_it_runs_on_the_threads_of_its_case(own_state: Path, tmp_path: Path) -> 
     (tmp_path / "asks.py").write_text(ASKS)
     words = [*SIZE[:-1], f"{tmp_path}/asks.py:asks", "--threads", "1", "--profile"]
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    ran = subprocess.run(
-        [sys.executable, "-m", "micro.gemm", *words], cwd=ROOT, env=free, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "micro.gemm", *words]
+    ran = subprocess.run(command, cwd=ROOT, env=free, stdout=subprocess.PIPE, text=True)
     assert {line for line in ran.stdout.splitlines() if "threads:" in line and "gemm" not in line} == {"threads: 1"}
 
 

@@ -183,25 +183,21 @@ def test_a_system_without_run_delays_is_told(own_state: Path, queues: bool) -> N
         assert any("how long a process is queued" in warning for warning in result.warnings) != queues
 
 
-def test_a_throttled_run_is_contended(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    periods = iter(range(1000))
-    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(throttled=next(periods)))
-    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), CONTEST)
-    for result in measured(told):
-        assert result.status == "contended"
-        assert any("throttled" in warning for warning in result.warnings)
-
-
-@pytest.mark.parametrize(("threads", "status"), [(2, "contended"), (1, "ok")])
+@pytest.mark.parametrize(
+    ("threads", "status", "field", "share"),
+    [(2, "contended", "busy", 0.5), (1, "ok", "busy", 0.5), (1, "contended", "throttled", 1)],
+)
 def test_others_on_the_machine_matter_to_several_threads(
-    own_state: Path, monkeypatch: pytest.MonkeyPatch, threads: int, status: str
+    own_state: Path, monkeypatch: pytest.MonkeyPatch, threads: int, status: str, field: str, share: float
 ) -> None:
+    """A throttled run is contended by any."""
     seconds = iter(range(1000))
-    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), busy=0.5 * s))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), **{field: share * s}))
     cases = tuple(Case(PROBLEM, name, Setting(threads)) for name in ("openblas", "naive"))
-    contest = Contest("two", "which is faster?", "variant", cases)
-    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), contest)
-    assert [result.status for result in measured(told)] == [status, status]
+    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), Contest("two", "which?", "variant", cases))
+    for result in measured(told):
+        assert result.status == status
+        assert any("throttled" in warning for warning in result.warnings) == (field == "throttled")
 
 
 # Paths

@@ -37,16 +37,13 @@ def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
 
 
 def test_long_kept_copies_are_timed_in_parts(host: Host) -> None:
+    """All measured cases have the same number of launches."""
     case = Case(Gemm(1024, 2048, 1400, "nt"), "kept-transpose:8")
     host.prepare(case)
-    assert [uses for _, _, uses in host.kernels.binds(case)] == [8, 1]
-    assert [variant.name for variant, _, _ in host.kernels.binds(case)] == ["transpose-copy", "nn-on-copy"]
-
-
-def test_all_measured_cases_have_the_same_number_of_launches(host: Host) -> None:
-    cases = [Case(Gemm(32, 32, 32), "openblas"), Case(Gemm(32, 32, 32), "naive")]
-    opened = host.settle(host.open(cases, [True, True], 1), VISIT)
-    assert len(set(opened.launches)) == 1
+    parts = [(variant.name, uses) for variant, _, uses in host.kernels.binds(case)]
+    assert parts == [("transpose-copy", 8), ("nn-on-copy", 1)]
+    cases = [Case(Gemm(32, 32, 32), name) for name in ("openblas", "naive")]
+    assert len(set(host.settle(host.open(cases, [True, True], 1), VISIT).launches)) == 1
 
 
 def test_workers_that_take_turns_place_cold_operands_alike(monkeypatch: pytest.MonkeyPatch) -> None:

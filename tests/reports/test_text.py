@@ -45,10 +45,12 @@ def test_contrast_is_of_what_the_record_holds() -> None:
     layer = replace(_case("conv/n:16/c:64/variant:torch/threads:1"), op="conv")
     norm = replace(_case("norm/images:16/maps:64/variant:c/threads:1"), op="norm")
     assert table.contrast(norm, layer) == ("norm/conv", "images:16 maps:64 c", "n:16 c:64 torch")
-    first, second = map(_case, ("norm/mode:frozen/variant:y/threads:1", "norm/mode:train/variant:x/threads:1"))
-    assert table.contrast(first, second) == ("norm", "mode:frozen y", "mode:train x")
+    first, second = map(
+        _case, ("norm/maps:8/mode:frozen/variant:y/threads:1", "norm/maps:8/mode:train/variant:x/threads:1")
+    )
+    assert table.contrast(first, second) == ("norm maps:8", "mode:frozen y", "mode:train x")
     first, second = (replace(case, axes={"mode": "word"}) for case in (first, second))
-    assert table.contrast(first, second) == ("norm", "frozen y", "train x")
+    assert table.contrast(first, second) == ("norm maps:8", "frozen y", "train x")
 
 
 def _case(name: str) -> Result:

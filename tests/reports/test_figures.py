@@ -26,8 +26,8 @@ def test_a_run_on_the_fake_device_makes_pictures(gemm: Callable[..., Ran], tmp_p
     words = "--m 8,16,32 --n 8 --k 8 --trans nn,nt --vary trans --variant openblas,numpy --device fake -q -o"
     gemm(*words.split(), str(tmp_path / "run"))
     paths = figures.draw(store.read(tmp_path / "run"), tmp_path / "a" / "b", "stem")
-    assert [x.name for x in paths] == ["stem-rate-trans.png", "stem-ratio-trans.png", "stem-samples.png"]
-    assert {x.parent for x in paths} == {tmp_path / "a" / "b"}
+    names = ("stem-rate-trans.png", "stem-ratio-trans.png", "stem-samples.png")
+    assert paths == [tmp_path / "a" / "b" / name for name in names]
     for path in paths:
         head = path.read_bytes()[:24]
         assert head.startswith(b"\x89PNG\r\n\x1a\n")
@@ -90,16 +90,15 @@ def rename(shown: Run, names: tuple[str, ...]) -> Run:
     return replace(shown, contests=tuple(contests))
 
 
-SEVERAL, MANY = (
-    tuple(
-        case(8, threads=count, name=f"gemm/m:8/variant:x/threads:{count}", percent_of_ceiling=40 / count)
-        for count in counts
-    )
-    for counts in ((3, 4), (1, 2, 4, 8, 16, 32))
-)
+def on_threads(*counts: int) -> Contest:
+    name = "gemm/m:8/variant:x/threads:{}"
+    results = (case(8, threads=t, name=name.format(t), percent_of_ceiling=40 / t) for t in counts)
+    return contest(*results, FMA, question="what do threads bring?", differs="threads")
+
+
 LAYOUTS = {
-    "threads": run(contest(*SEVERAL, FMA, question="what do threads bring?", differs="threads")),
-    "many threads": run(contest(*MANY, FMA, question="what do threads bring?", differs="threads")),
+    "threads": run(on_threads(3, 4)),
+    "many threads": run(on_threads(1, 2, 4, 8, 16, 32)),
     "a long question": run(replace(transposed(8), question="is this slower than that? " * 9)),
     "a question of one line": run(replace(transposed(8), question="is this slower than that? " * 4)),
     "lines": SWEEP,

@@ -136,30 +136,22 @@ def test_every_kind_has_a_color_of_its_own() -> None:
     assert pictures.ink(pictures.COLORS["convolution"]) == "white" != pictures.ink(pictures.COLORS["copy"])
 
 
+LAYOUTS = {
+    "plain": BREAKDOWN,
+    "hostile": breakdown(name=HOSTILE, modules=(module(HOSTILE, 0, 0.09), module(f"{HOSTILE}.{HOSTILE}", 1, 0.08))),
+    "deep": breakdown(modules=tuple(module(".".join("abcdefghijklmnop"[: i + 1]), i, 0.091) for i in range(12))),
+    "many": breakdown(modules=tuple(module(f"layer{i}", 0, 0.091 / 70) for i in range(70))),
+    "kinds": breakdown(kinds=tuple(share(f"unknown: {HOSTILE}{i}", 0.091 / 20) for i in range(20))),
+    "wide": breakdown(kinds=(share("gemm", 0.091),), interval=(-0.01, 0.3)),
+    "nothing": breakdown(modules=(), kinds=(), cells=(), residual={"a": 0.1}),
+    "below": breakdown(step={"a": 0.085}, residual={"a": -0.006}),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "made",
-    [
-        BREAKDOWN,
-        breakdown(name=HOSTILE, modules=(module(HOSTILE, 0, 0.09), module(f"{HOSTILE}.{HOSTILE}", 1, 0.08))),
-        breakdown(modules=tuple(module(".".join("abcdefghijklmnop"[: i + 1]), i, 0.091) for i in range(12))),
-        breakdown(modules=tuple(module(f"layer{i}", 0, 0.091 / 70) for i in range(70))),
-        breakdown(kinds=tuple(share(f"unknown: {HOSTILE}{i}", 0.091 / 20) for i in range(20))),
-        breakdown(kinds=(share("gemm", 0.091),), interval=(-0.01, 0.3)),
-        breakdown(modules=(), kinds=(), cells=(), residual={"a": 0.1}),
-        breakdown(step={"a": 0.085}, residual={"a": -0.006}),
-        breakdown(
-            step={"a": 1e-4},
-            interval=(9e-5, 1.1e-4),
-            modules=(module("net", 0, 9e-5),),
-            kinds=(share("gemm", 9e-5),),
-            residual={"a": 1e-5},
-        ),
-    ],
-    ids=["plain", "hostile", "deep", "many", "kinds", "wide", "nothing", "below", "short"],
-)
-def test_no_text_is_cut_or_touches_another(made: Breakdown) -> None:
-    readable(one(pictures.draw(noted(made))))
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_no_text_is_cut_or_touches_another(name: str) -> None:
+    readable(one(pictures.draw(noted(LAYOUTS[name]))))
 
 
 def test_the_text_says_what_the_record_says() -> None:
@@ -262,19 +254,17 @@ def test_of_many_causes_and_cells_the_largest_are_drawn() -> None:
     assert 0.48 in [pytest.approx(x) for x in ends(figure.axes[0])[-1]]  # the residual's end
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        explanation(),
-        explanation(a=HOSTILE_NAMES[0], b=HOSTILE_NAMES[1]),
-        explanation(b="numpy"),
-        explanation([]),
-        explanation(threads=2, runs=5),
-        explanation([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE_NAMES[1], 0.1, 0.3), *CELLS]),
-        explanation([cell(f"layer{i} activation gradient", f"cause {i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
-        explanation(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=(-2e-5, -1e-5)),
-    ],
-    ids=["plain", "hostile", "the same", "no cells", "more", "long", "many", "short"],
-)
-def test_no_text_of_an_attribution_is_cut(made: Explanation) -> None:
-    readable(one(waterfall.draw(attributed(made))))
+ATTRIBUTIONS = {
+    "plain": explanation(),
+    "hostile": explanation(a=HOSTILE_NAMES[0], b=HOSTILE_NAMES[1]),
+    "no cells": explanation([]),
+    "more": explanation(b="numpy", threads=2, runs=5),
+    "long": explanation([cell("fc1, fc2, fc3, out update; loss", "unknown: " + HOSTILE_NAMES[1], 0.1, 0.3), *CELLS]),
+    "many": explanation([cell(f"layer{i} activation gradient", f"{i}", 0.0, 0.001 * (40 - i)) for i in range(30)]),
+    "short": explanation(step={"a": 3e-5, "b": 4.8e-5}, gap=-1.8e-5, interval=(-2e-5, -1e-5)),
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTIONS)
+def test_no_text_of_an_attribution_is_cut(name: str) -> None:
+    readable(one(waterfall.draw(attributed(ATTRIBUTIONS[name]))))

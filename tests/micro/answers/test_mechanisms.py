@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 import shlex
@@ -15,11 +14,10 @@ import pytest
 
 from micro.answers.mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
 from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
 from reports import store
 from tests import build
 from tests.conftest import Ran
+from tests.micro import plans
 from tests.processes import python
 
 COUNTS = {"G": 13, "C": 18, "E": 12, "R": 15, "H": 14, "M": 13, "P": 12, "K": 15}
@@ -34,13 +32,10 @@ pytestmark = pytest.mark.usefixtures("four_cores")
 def contests(test: Trial) -> tuple[Contest, ...]:
     """What the command would measure; on a GPU that plays where it is for one."""
     module, *words = shlex.split(test.command)
-    found: Any = importlib.import_module(module)
     if test.gpu:
         words = [word.replace("cuda:0", "fake:cuda") for word in words]
         words += [] if "--device" in words else ["--device", "fake:cuda"]
-    name = module.partition(".")[2]
-    meant, arguments = request(found.BENCHMARK, name, words, raising=True)
-    return planned(meant, name, arguments).contests
+    return plans.contests(module.partition(".")[2], *words)
 
 
 def meant(test: Trial) -> set[tuple[str, str]]:

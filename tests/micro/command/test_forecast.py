@@ -114,27 +114,19 @@ def test_a_budget_for_no_interval_at_all_still_measures_the_first() -> None:
 
 def test_a_trifle_is_measured_whatever_is_left() -> None:
     assert not forecast.out_of_time(8 / 6 * forecast.TRIFLE, 0.0) and forecast.out_of_time(1.4 * forecast.TRIFLE, 0.0)
+    said = forecast.announced(CONTESTS, Budget(60.0))
+    assert said.endswith("60 s of measuring, about 0 s to prepare and check them: 60 s in all")
 
 
-@pytest.mark.parametrize(("setup", "lines"), [(1.0, 0), (100.0, 1)])
-def test_preparing_that_takes_far_longer_than_foreseen_is_said_once(setup: float, lines: int) -> None:
-    _, told = measured(8 * LOOK, Machine(1.0, setup))
-    assert len(told) == lines
-    assert not told or "100 s for the first contest: about 0 s for the other 3" in told[0]
-
-
-def test_preparing_within_twice_its_forecast_is_not_said() -> None:
+def test_preparing_that_takes_far_longer_than_foreseen_is_said_once() -> None:
+    """Not what is within twice its forecast."""
+    assert measured(8 * LOOK, Machine(1.0, 1.0))[1] == []
+    (told,) = measured(8 * LOOK, Machine(1.0, 100.0))[1]
+    assert "100 s for the first contest: about 0 s for the other 3" in told
     large = Contest("large", "?", "variant", (Case(Gemm(8192, 8192, 8192), "numpy"),))
-    foreseen = forecast.preparing([large])
-    for times, told in ((1.9, False), (2.1, True)):
-        first = build.contest(contest="large", seconds={"setup": times * foreseen})
-        assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == told
-
-
-def test_what_is_announced_has_its_total() -> None:
-    assert forecast.announced(CONTESTS, Budget(60.0)).endswith(
-        "60 s of measuring, about 0 s to prepare and check them: 60 s in all"
-    )
+    for times, is_told in ((1.9, False), (2.1, True)):
+        first = build.contest(contest="large", seconds={"setup": times * forecast.preparing([large])})
+        assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == is_told
 
 
 # The share that is kept for further contests

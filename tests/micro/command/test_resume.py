@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,16 +104,12 @@ def test_an_interrupted_worker_is_asked_no_more(monkeypatch: pytest.MonkeyPatch)
     """Its answer is still to come, and would be taken for that of the next request."""
     from micro.measuring import workers
 
-    class Silent:
-        def close(self) -> None:
-            pass
-
     def interrupted(*request: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(workers, "ask", interrupted)
-    alive = Workers()
-    alive._alive[("cpu",)] = Silent()  # type: ignore[assignment]
+    alive: Any = Workers()
+    alive._alive[("cpu",)] = SimpleNamespace(close=lambda: None)
     with pytest.raises(KeyboardInterrupt):
         workers.Crew(alive, (), 0)._ask(("cpu",), workers.Close(), 1.0)
     assert alive.alive(("cpu",)) is None

@@ -164,15 +164,12 @@ def test_a_larger_one_has_one_call_more_than_probes_and_a_huge_one_none() -> Non
     assert [call.judged for call in made(Pages("clear", "touched", 1 << 21))] == [True, True]
 
 
-def test_data_that_are_timed_are_a_probe_beside_the_others() -> None:
+def test_probes_beside_the_dense_one() -> None:
+    """Data that are timed; who mixes rows is asked for the sparse probe of rows alike."""
     for problem in (SMALL, MIDDLE, LARGE):
         assert {call.probe for call in made(problem, data="uniform")} >= {"dense", GRADED, "uniform"}
         assert "uniform" not in {call.probe for call in made(problem)}
-
-
-def test_who_mixes_rows_is_asked_for_the_sparse_probe_of_rows_alike() -> None:
-    probes = {call.probe for call in made(SMALL, dataclasses.replace(OPENBLAS, growth=4.0))}
-    assert probes == {"dense", "sparse"}
+    assert {call.probe for call in made(SMALL, dataclasses.replace(OPENBLAS, growth=4.0))} == {"dense", "sparse"}
     assert {call.probe for call in made(SMALL)} == {"dense", GRADED, SPECIAL}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,9 @@ from micro.answers import cpu as answers
 from micro.planning.contest import Contest, parse
 from micro.planning.repeat import Repeat
 from micro.worker.check import check
-from reports.record import Comparison, Result, Run, Seconds
+from reports.record import Run
 from tests import build
+from tests.build import over, timed
 from tests.micro.plans import contests
 
 
@@ -99,28 +99,13 @@ def plan(line: str, name: str = "cpu") -> tuple[Contest, ...]:
     return contests(name, *line.split())
 
 
-def result(name: str, seconds: float, **more: Any) -> Result:
-    case = parse(name)
-    timed = replace(
-        build.case(1, variant=case.variant), name=name, op=case.problem.op, seconds=Seconds(seconds, None, None, 0.95)
-    )
-    return replace(timed, threads=case.setting.threads, samples=tuple([seconds] * 10), **more)
-
-
-def compared(a: Result, b: Result, ratio: float) -> Comparison:
-    return build.compared(b, a, ratio, low=0.99 * ratio, high=1.01 * ratio)
-
-
 CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
 
 
 def measured(word: str, question: str, seconds: dict[str, float], pairs: list[tuple[str, str]]) -> Run:
-    cases = {key: result(f"{CUBE}/{key}", value) for key, value in seconds.items()}
-    found = tuple(compared(cases[a], cases[b], seconds[b] / seconds[a]) for a, b in pairs)
-    contest = build.transposed(1)
-    return build.run(
-        replace(contest, contest=f"{word}/{CUBE}", question=question, results=tuple(cases.values()), comparisons=found)
-    )
+    cases = {key: timed(parse(f"{CUBE}/{key}"), value, samples=(value,) * 10) for key, value in seconds.items()}
+    found = tuple(over(cases[a], cases[b]) for a, b in pairs)
+    return build.run(build.contest(*cases.values(), contest=f"{word}/{CUBE}", question=question, comparisons=found))
 
 
 ONE, TWO = "threads:1", "threads:2"

@@ -47,12 +47,12 @@ def _mixed(share: float, part: Callable[[np.random.Generator, tuple[int, int]], 
     return lambda rng, shape: math.sqrt(1 - share) * heavy(rng, shape) + math.sqrt(share) * part(rng, shape)
 
 
-def _lagged(r: float) -> Any:
-    return lambda rng, shape: autoregressive(rng, r, heavy(rng, (shape[0], shape[1] + BURN)))
+def _autoregression(r: float, moved_by: Callable[[np.random.Generator, tuple[int, int]], Floats]) -> Any:
+    return lambda rng, shape: autoregressive(rng, r, moved_by(rng, (shape[0], shape[1] + BURN)))
 
 
-def _slow(r: float) -> Any:
-    return lambda rng, shape: autoregressive(rng, r, rng.standard_normal((shape[0], shape[1] + BURN)))
+def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return rng.standard_normal(shape)
 
 
 def _sine(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
@@ -61,14 +61,14 @@ def _sine(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
-    "independent": lambda rng, shape: rng.standard_normal(shape),
+    "independent": _normal,
     "heavy-tailed": heavy,
-    "lag-1 0.3": _lagged(0.3),
-    "lag-1 0.5": _lagged(0.5),
+    "lag-1 0.3": _autoregression(0.3, heavy),
+    "lag-1 0.5": _autoregression(0.5, heavy),
     "drift": _mixed(0.5, _sine),
     "two states, dwell 10": _mixed(0.2, lambda rng, shape: states(rng, 10, shape)),
-    "10 % slow": _mixed(0.1, _slow(0.95)),
-    "20 % slow": _mixed(0.2, _slow(0.95)),
+    "10 % slow": _mixed(0.1, _autoregression(0.95, _normal)),
+    "20 % slow": _mixed(0.2, _autoregression(0.95, _normal)),
     "two states, dwell 50": _mixed(0.2, lambda rng, shape: states(rng, 50, shape)),
 }
 SHORT = ("independent", "heavy-tailed", "lag-1 0.3", "lag-1 0.5")  # noise without memory beyond a few rounds

@@ -126,12 +126,13 @@ def test_two_runs_are_held_against_what_the_first_foresaw() -> None:
 
 def test_every_format_has_it() -> None:
     run = told()
+    (comparison,) = run.comparisons
     written = {kind: formatted(kind, run) for kind in ("text", "markdown", "json", "csv")}
-    assert "1.39 to 1.62" in written["text"] and "1.39 to 1.62" in written["markdown"]
-    (comparison,) = json.loads(written["json"])["comparisons"]
-    assert comparison["next_low"] == run.comparisons[0].next_low and comparison["path"] == ["wall"]
+    assert all("1.39 to 1.62" in written[kind] for kind in ("text", "markdown"))
+    (document,) = json.loads(written["json"])["comparisons"]
+    assert (document["next_low"], document["path"]) == (comparison.next_low, ["wall"])
     rows = [row for row in csv.DictReader(io.StringIO(written["csv"])) if row["against"]]
-    assert [float(row["next_high"]) for row in rows] == [run.comparisons[0].next_high]
+    assert [float(row["next_high"]) for row in rows] == [comparison.next_high]
     (flat_row,) = flat.comparisons(run)
     assert (flat_row["path"], flat_row["replicates"]) == ("wall", 0)
 

@@ -183,22 +183,6 @@ def test_a_library_that_copies_otherwise_what_is_large_has_a_line_of_its_own_the
     assert spans == [(2, 8), (16, 64), (128, 1024)]
 
 
-def result(problem: Problem, variant: str, threads: int, seconds: float) -> Result:
-    case = Case(problem, variant, Setting(threads))
-    timed = replace(build.case(1).seconds, median=seconds)  # type: ignore[type-var]
-    return replace(build.case(1), name=case.name, variant=variant, threads=threads, op=problem.op, seconds=timed)
-
-
-def contest(name: str, *rows: tuple[Problem, str, int, float], verdict: str = "faster") -> Contest:
-    """Each against the first, seconds as ratios."""
-    results = [replace(result(*row), contest=name) for row in rows]
-    pairs = [
-        build.compared(x, results[0], row[3] / rows[0][3], verdict=verdict)
-        for x, row in zip(results[1:], rows[1:], strict=True)
-    ]
-    return Contest(name, "?", "?", tuple(results), tuple(pairs))
-
-
 def on_caches(*contests: Contest) -> Run:
     whole = build.run(*contests)
     return replace(whole, environment=replace(whole.environment, facts={"device": {"caches": list(CACHES)}}))
@@ -206,7 +190,9 @@ def on_caches(*contests: Contest) -> Run:
 
 def test_the_curve_says_each_level_of_each_way() -> None:
     sizes = [KIB << i for i in range(21)]
-    every = [contest(f"curve/{Transfer(size).name}", (Transfer(size), "memcpy", 1, exact(size))) for size in sizes]
+    cases = {Case(Transfer(size), "memcpy"): exact(size) for size in sizes}
+    rows = [timed(case, seconds, contest=f"curve/{case.problem.name}") for case, seconds in cases.items()]
+    every = list(map(build.contest, rows))
     head, told = curves.curve(on_caches(*every))
     assert head.startswith("What a call costs") and told.startswith("memcpy: 1 KiB to 16 KiB 2.00 ns [2, 2] + 200 GB/s")
     assert "; 32 MiB to 1 GiB 100 µs [100, 100] + 10.0 GB/s [10, 10], 0 %." in told

@@ -158,21 +158,16 @@ def test_output_is_the_run_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_plans_that_are_measured_by_the_same_workers_start_them_and_check_a_case_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    checked = list[str]()
-    checking = Checks._checked
-    monkeypatch.setattr(
-        Checks, "_checked", lambda self, case, seed: (checked.append(case.name), checking(self, case, seed))[1]
-    )
+def test_plans_that_share_workers_start_them_and_check_a_case_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, checking = list[str](), Checks._checked
+    monkeypatch.setattr(Checks, "_checked", lambda self, x, seed: (checked.append(x.name), checking(self, x, seed))[1])
     with micro.workers() as by:
         for variants in ("openblas", "openblas,naive"):
             plan = micro.plan("gemm", m=4, n=4, k=4, variant=variants, until="check")
             assert [x.status for x in micro.measure(plan, by).results] == ["ran"] * (1 + variants.count(","))
         planned = micro.plan("gemm", m=5, n=4, k=4, variant="openblas", until="plan")
-        assert [x.status for x in micro.measure(planned, by).results] == ["planned"]
-        assert [x.status for x in micro.measure(replace(planned, until="check"), by).results] == ["ran"]
+        for plan, status in ((planned, "planned"), (replace(planned, until="check"), "ran")):
+            assert [x.status for x in micro.measure(plan, by).results] == [status]
         assert len(by.workers._alive) == 1
     assert len(checked) == 4 and len(set(checked)) == 3 and not by.workers._alive
 

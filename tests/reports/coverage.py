@@ -139,8 +139,7 @@ def generations(x: Floats, trimmed: float = stats.TRIMMED) -> Estimates:
 
 @dataclass(frozen=True)
 class Ends:
-    """How contests ended, a value for each: accepted rounds, whether the interval shown holds the truth, its half-width
-    in logarithms, the verdict, and whether the ratio was said to wander."""
+    """Ends of contests, a value for each: rounds, whether the interval holds, its half-width, verdict, wandering."""
 
     rounds: NDArray[Any]
     holds: NDArray[Any]
@@ -193,8 +192,7 @@ def processes(
 
 
 def stopping(trials: int = 2000) -> Iterator[str]:
-    """A row for each noise and first look: coverage from narrow to wide, that of the contests which took as many rounds
-    as see slow change, and the share said to wander."""
+    """A row for each noise and first look: coverage at the end, that of late ends, and the share said to wander."""
     for kind in NOISE:
         for first in (stats.LOOKS[0], slow.SEEN):
             ended = [contests(scaled(kind, trials, width), 0.0, _from(first)) for width in WIDTHS]
@@ -205,8 +203,7 @@ def stopping(trials: int = 2000) -> Iterator[str]:
 
 
 def at_the_margin(trials: int = 4000) -> Iterator[str]:
-    """A row for each noise and first look: wrong verdicts where the ratio is 1 + margin, per cent, from narrow to
-    wide, `slower` and `same`."""
+    """A row for each noise and first look: per cent `slower` and `same`, both wrong, where the ratio is 1 + margin."""
     for kind in (*SHORT, "20 % slow"):
         for first in (stats.LOOKS[0], slow.SEEN):
             cells = []

@@ -54,8 +54,7 @@ def test_interval_is_its_formula(n: int, lag: float, alpha: float) -> None:
 
 
 def test_interval_worked_out_by_hand() -> None:
-    """Eight rounds of 0 … 7 in mixed order: the middle six have the mean 3.5; winsorized to 1 … 6 the
-    squares sum to 30, so that the standard error is √(30 / (6 · 5)). Nothing is slow there."""
+    """Eight rounds of 0 to 7: the middle six have the mean 3.5, the winsorized squares sum to 30; nothing is slow."""
     x = np.array([3.0, 6.0, 1.0, 4.0, 7.0, 0.0, 5.0, 2.0]) / 100
     found = stats.interval(x, 0.05)
     assert found is not None
@@ -102,8 +101,7 @@ def autoregressive(lag: float, length: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("lag", "length"), [(0.0, 16), (0.2, 64), (0.4, 32), (0.6, 32)])
 def test_lag1_is_right_on_the_whole(lag: float, length: int) -> None:
-    """In the median, which its limits do not move: the plain estimate is off by 0.03 to 0.11 there. That of independent
-    rounds is as often zero as not, where the plain estimate is below zero six times in ten."""
+    """In the median, which limits do not move; that of independent rounds is as often zero as not."""
     found = np.array([stats.lag1(x) for x in autoregressive(lag, length)])
     assert 0.47 < float(np.mean(found > 0)) < 0.53 if not lag else abs(float(np.median(found)) - lag) < 0.01
 
@@ -214,8 +212,7 @@ def test_one_generation_is_a_contest_looked_at_once() -> None:
 
 
 def test_generations_share_what_is_known_of_their_noise() -> None:
-    """Three of the same eight rounds, independent: a third of the variance, and 3 · 6 − 3 degrees. Where they
-    differ, they are as many values as they are."""
+    """Three of the same rounds have 3 · 6 − 3 degrees; where they differ, they are as many values as they are."""
     x = np.array([3.0, 6.0, 1.0, 4.0, 7.0, 0.0, 5.0, 2.0]) / 100
     square = sum((a - 3.5) ** 2 for a in (3, 6, 1, 4, 6, 1, 5, 2))  # winsorized by one at each end
     agree = float(known.t.ppf(0.975, 15)) * math.sqrt(3 * square / 15 / 6 / 3) / 100

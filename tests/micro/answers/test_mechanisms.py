@@ -62,8 +62,7 @@ def test_each_has_a_test_or_a_reason() -> None:
 
 @pytest.mark.parametrize("one", TESTS, ids=lambda one: one.id)
 def test_its_command_plans_what_is_meant(one: Mechanism) -> None:
-    """By a pattern that begins where a name begins: contests of the self-test and of micro.ab end like those they
-    repeat, and answer nothing of this."""
+    """By a pattern that begins where a name begins: names that end like those they repeat answer nothing."""
     assert one.test is not None
     assert meant(one.test), f"no pair of {one.test.command} is meant; see --list"
     for name, _ in meant(one.test):

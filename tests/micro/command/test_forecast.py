@@ -33,8 +33,7 @@ LOOK = forecast.first_look(CONTESTS[0], LIMITS)  # seconds foreseen, some 4 s
 
 
 class Machine:
-    """Whose rounds take `slower` times what is foreseen, and whose preparing `setup` seconds; it takes eight where it
-    is given that, or less."""
+    """Rounds that take `slower` times what is foreseen: eight where there is time, and `setup` seconds before."""
 
     limits = LIMITS
 

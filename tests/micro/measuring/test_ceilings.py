@@ -66,8 +66,7 @@ def shares(
     limits: Mapping[str, Limits] = LIMITS,
     without: Callable[[Case], bool] = lambda ceiling: False,
 ) -> list[case_ceilings.Share]:
-    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second and thread, whose visits
-    by the wall take `stopped` times as long; `without` those that could not be measured."""
+    """Return shares of cases timed beside ceilings, whose visits take `stopped` times as long; some `without`."""
     ceilings = [x for x in case_ceilings.cases(cases, limits) if not without(x)]
     took = [*times, *(seconds(case, tensor) for case in ceilings)]
     noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
@@ -264,8 +263,7 @@ def test_what_is_written_comes_to_the_cache_once() -> None:
 
 @pytest.mark.parametrize("stopped", [1.0, 10.0])
 def test_a_ceiling_that_others_stopped_is_none_the_lower(stopped: float) -> None:
-    """A kernel that reads and writes is compared with all that it touches; a neighbor that ran while the ceiling was
-    measured makes it no faster."""
+    """Compared with all that it touches; a neighbor that ran while the ceiling was measured makes it no faster."""
     case = Case(Update(1024, 1024, 64, part="update"), "c", Setting(device="fake"))
     assert brought(case) == 2 * inputs(case)
     (share,) = shares(case, times=(brought(case) / 0.9,), stopped=stopped)

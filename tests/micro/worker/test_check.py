@@ -239,8 +239,7 @@ def test_bound_itself_passes_and_beyond_it_does_not() -> None:
 
 @pytest.fixture
 def long_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small products are checked as if they were long, by the same vectors each time: three of the system's own entropy
-    may miss one term of 26752 in one element."""
+    """Check small products as long ones, by the same vectors each time: drawn ones may miss one term of 26752."""
     monkeypatch.setattr(gemm, "FREIVALDS_FLOPS", 1e3)
     drawn = np.random.default_rng(7)
     monkeypatch.setattr(gemm, "_unforeseen", lambda: drawn)

@@ -187,8 +187,7 @@ def test_a_clock_that_was_read_with_a_stop_between_tells_nothing_of_its_cost(tmp
 def test_a_helper_on_another_core_counts_in_short_visits_too(
     ran: float, told: bool, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A case of one thread whose process runs twice as long as the wall; where processor time may have coarse steps
-    that says nothing."""
+    """A case of one thread whose process runs twice as long as the wall; coarse steps of its clock say nothing."""
     host = Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
     case = Case(Gemm(24, 20, 40), "blocked")
     host.check(case, 1)

@@ -132,9 +132,16 @@ def test_same_is_tensorflows() -> None:
 # The allocator
 
 
-def test_a_heap_is_no_axis_of_its_own_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"^--heap keep: --heap-cost compares the policies"):
-        contests("conv", "--heap-cost", "--heap", "keep")
+def test_a_question_refuses_what_it_compares_or_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line, refusal in (
+        ("--layouts --layout nchw", "--layout nchw"),
+        ("--first --variant winograd-4x3", "--variant winograd-4x3"),
+        ("--heap-cost --heap keep", "^--heap keep: --heap-cost compares the policies"),
+    ):
+        with pytest.raises(UsageError, match=refusal):
+            contests("conv", *line.split())
+    relaid = [case.problem for x in contests("conv", "--relayout", "--all") for case in x.cases]
+    assert all(x.c % 16 == 0 for x in relaid if isinstance(x, Conv)), "in whole blocks"
     monkeypatch.setenv("MALLOC_MMAP_MAX_", "4")
     for one in contests("conv", "--heap-cost", "--variant", "direct"):
         usual, keep = one.cases
@@ -263,6 +270,16 @@ def test_what_is_not_faster_in_fresh_rounds_never_pays_for_certain() -> None:
     assert sentence.endswith("in the rounds that chose it; in fresh ones it was not measured.")
     (sentence,) = answer(run(contested("find", LAYER, {"torch": 10, "direct": 11})))
     assert sentence.endswith("of 2 none was faster than torch; to try them took 42.0 ms.")
+
+
+def test_loading_a_library_is_no_part_of_a_search() -> None:
+    """The first preparation counts as the next one."""
+    searched = [
+        contested("changing", replace(LAYER, h=h), {"torch": 10, "direct": 11}, {"direct": setup})
+        for h, setup in ((30, 5.0), (40, 0.7), (50, 0.5))
+    ]
+    ends = [sentence.rpartition("to try them took ")[2] for sentence in answer(run(*searched))]
+    assert ends == ["742 ms.", "742 ms.", "542 ms."]
 
 
 def test_the_regret_of_all_is_of_fresh_rounds() -> None:

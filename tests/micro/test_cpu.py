@@ -18,6 +18,7 @@ from micro.answers import cpu as answers
 from micro.planning.contest import Contest, parse
 from micro.planning.repeat import Repeat
 from micro.worker.check import check
+from micro.worker.process import Workers
 from reports.record import Run
 from tests import build
 from tests.build import over, timed
@@ -59,6 +60,8 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
     beyond = [x for x in plan("--oversubscribe") if x.name.startswith("oversubscribed/")]
     assert all([case.setting.threads for case in x.cases] == [4, 8, 16] for x in beyond)
     assert not any(case.skip for x in beyond for case in x.cases if case.variant != "torch")
+    nested = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
+    assert len({Workers.key(case) for case in nested.cases}) == 3, "OpenBLAS's threads are one number of its process"
     with pytest.raises(UsageError, match=r"--threads 8: this process may use 1 to 4 cores$"):
         plan("--threads 8 --m 8 --n 8 --k 8", "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):

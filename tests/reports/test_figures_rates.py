@@ -159,6 +159,9 @@ def test_only_plain_moves_mark_caches() -> None:
     assert marked(curve()) == [49152, 2 << 20, 1 << 30]
     assert marked(curve("gemm")) == marked(curve(factors=(1, 2, 3, 4))) == []
     assert rate.cache_sizes(run(), curve().results, "size") == {}
+    for op, is_drawn in (("chase", False), ("stream", True)):  # loads have no rate
+        loads = case(1, op=op, problem={"working_set": 4096}, flops_per_second=None, bytes_per_second=6e9)
+        assert bool(rate.draw(run(contest(loads, differs="page")))) == is_drawn
 
 
 def test_rejected_samples_are_marked() -> None:

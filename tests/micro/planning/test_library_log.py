@@ -210,6 +210,8 @@ def test_a_log_s_run_ends_with_what_could_be_gained(command: Command, tmp_path: 
     words = ("--shapes", str(path), "--variant", "direct,im2col", "--device", "fake", "--budget", "0.1s")
     assert command("conv", *words, "-o", str(run)).code == 0
     (note,) = [note for note in store.read(run).notes if note.topic == "answer"]
+    told = {x.descriptor.partition(" ")[0] for x in store.read(run).results if x.role == "measured"}
+    assert told == {"--dir=FWD_D", "--dir=BWD_D"}, "what benchdnn takes for it"
     *ranked, last = note.data["sentences"]
     assert len(ranked) == 2 and all("batch 1: " in x and "direct takes " in x for x in ranked)
     assert last.startswith(

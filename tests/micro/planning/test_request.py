@@ -20,7 +20,7 @@ import micro
 from kernels import devices
 from kernels.catalog import find
 from kernels.devices.base import Limits
-from kernels.errors import Unavailable, UsageError
+from kernels.errors import Unavailable, UsageError, choice
 from kernels.libs import cuda
 from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
@@ -140,6 +140,8 @@ def test_other_words_name_axes_that_there_are() -> None:
         named = {axis for axes in benchmark.problem.called.values() for axis in axes}
         assert named <= {axis.name for axis in fields(benchmark.problem)}
         assert not benchmark.problem.called.keys() & {axis.name for axis in fields(benchmark.problem)}
+    assert choice("abc", ("xyz", "axx", "zzz", "wbc1"), 2) == "there are wbc1, axx and 2 more", "the nearest first"
+    assert choice("abc", ("xyz", "axx"), 2) == "there are xyz, axx"
 
 
 SIZE = ("--m", "8", "--n", "8", "--k", "8")

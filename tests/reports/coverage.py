@@ -1,7 +1,7 @@
 """Scripted noise, and what becomes of thousands of contests in it: the tables of docs/statistics.md, worked out again.
 
 `python -m tests.reports.coverage` prints them. The estimator is that of `reports.stats`, for many series at once;
-`test_coverage` holds the two beside each other.
+`test_error_rates` holds the two beside each other.
 """
 
 from __future__ import annotations

@@ -103,12 +103,6 @@ def no_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-# Layouts
-
-
-# The first layer
-
-
 # Padding
 
 

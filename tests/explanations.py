@@ -28,14 +28,7 @@ def _bars(cells: list[Cell]) -> tuple[Bar, ...]:
     for x in cells:
         by_cause.setdefault(x.column, []).append(x)
     bars = [
-        Bar(
-            name,
-            sum(x.a for x in of),
-            sum(x.b for x in of),
-            sum(x.low for x in of),
-            sum(x.high for x in of),
-            all(x.sure for x in of),
-        )
+        Bar(name, *(sum(vars(x)[side] for x in of) for side in ("a", "b", "low", "high")), all(x.sure for x in of))
         for name, of in by_cause.items()
     ]
     residual = (seconds - sum(x.seconds(side) for x in cells) for side, seconds in (("a", 0.3), ("b", 0.48)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +19,9 @@ from micro.planning.contest import Contest, parse
 from micro.planning.repeat import Repeat
 from micro.worker.check import check
 from micro.worker.process import Workers
-from reports.record import Comparison, Result, Run, Seconds
+from reports.record import Run
 from tests import build
+from tests.build import over, timed
 from tests.micro.plans import contests
 
 
@@ -60,6 +60,8 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
     beyond = [x for x in plan("--oversubscribe") if x.name.startswith("oversubscribed/")]
     assert all([case.setting.threads for case in x.cases] == [4, 8, 16] for x in beyond)
     assert not any(case.skip for x in beyond for case in x.cases if case.variant != "torch")
+    nested = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
+    assert len({Workers.key(case) for case in nested.cases}) == 3, "OpenBLAS's threads are one number of its process"
     with pytest.raises(UsageError, match=r"--threads 8: this process may use 1 to 4 cores$"):
         plan("--threads 8 --m 8 --n 8 --k 8", "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
@@ -68,29 +70,19 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
         plan("--oversubscribe --threads 2")
 
 
-def test_pools_within_pools_have_processes_of_their_own() -> None:
-    """How many threads OpenBLAS has is one number of its process."""
-    one = next(x for x in plan("--oversubscribe") if x.name.startswith("nested/"))
-    assert len({Workers.key(case) for case in one.cases}) == 3
-
-
-def test_what_is_named_is_taken_where_it_is_the_usual_too() -> None:
+def test_what_is_named_is_taken_where_it_is_the_usual_too(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = plan("--grid --m 8 --n 8 --k 8 --variant openblas --threads 1 --isa default")
     assert [x.name for x in one.cases] == ["gemm/m:8/n:8/k:8/variant:openblas/threads:1"]
     for line in ("--clock --threads 2", "--clock --isa avx2", "--width --isa avx2"):
         with pytest.raises(UsageError, match=line.partition(" ")[2]):
             plan(line)
-
-
-def test_a_set_that_the_processor_lacks_is_skipped_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="--processors 2"):
+        Fma("sse", 64 * 1024, 14, 2, "avx2")  # a burst and several cores exclude each other
+    with pytest.raises(UsageError, match="--m 24: --batches takes parts of 64"):
+        plan("--batches --m 64,24", "gemm")
     monkeypatch.setattr("micro.contests.cpu.instruction_sets", lambda: ("sse", "avx", "avx2"))
     (one,) = plan("--grid --m 8 --n 8 --k 8 --variant openblas --isa avx2,avx512 --threads 1")
     assert [x.skip for x in one.cases] == [None, "this processor has no avx512"]
-
-
-def test_a_burst_before_is_repeated_by_its_question() -> None:
-    case = plan("--clock")[0].cases[1]
-    assert Repeat("cpu", cpu.BENCHMARK.swept).line(case) == "python -m micro.cpu --clock"
 
 
 @pytest.mark.parametrize("after", ["sse", "avx2"])
@@ -106,37 +98,17 @@ def test_what_is_timed_after_a_burst_is_right(after: str) -> None:
     assert entry.single[0] != entry.function and entry.single[1] == 24  # behind d, x and steps
 
 
-def test_a_burst_and_several_cores_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="--processors 2"):
-        Fma("sse", 64 * 1024, 14, 2, "avx2")
-
-
 def plan(line: str, name: str = "cpu") -> tuple[Contest, ...]:
     return contests(name, *line.split())
-
-
-def result(name: str, seconds: float, **more: Any) -> Result:
-    case = parse(name)
-    timed = replace(
-        build.case(1, variant=case.variant), name=name, op=case.problem.op, seconds=Seconds(seconds, None, None, 0.95)
-    )
-    return replace(timed, threads=case.setting.threads, samples=tuple([seconds] * 10), **more)
-
-
-def compared(a: Result, b: Result, ratio: float) -> Comparison:
-    return build.compared(b, a, ratio, low=0.99 * ratio, high=1.01 * ratio)
 
 
 CUBE = "gemm/m:64/n:64/k:64/variant:blocked"
 
 
 def measured(word: str, question: str, seconds: dict[str, float], pairs: list[tuple[str, str]]) -> Run:
-    cases = {key: result(f"{CUBE}/{key}", value) for key, value in seconds.items()}
-    found = tuple(compared(cases[a], cases[b], seconds[b] / seconds[a]) for a, b in pairs)
-    contest = build.transposed(1)
-    return build.run(
-        replace(contest, contest=f"{word}/{CUBE}", question=question, results=tuple(cases.values()), comparisons=found)
-    )
+    cases = {key: timed(parse(f"{CUBE}/{key}"), value, samples=(value,) * 10) for key, value in seconds.items()}
+    found = tuple(over(cases[a], cases[b]) for a, b in pairs)
+    return build.run(build.contest(*cases.values(), contest=f"{word}/{CUBE}", question=question, comparisons=found))
 
 
 ONE, TWO = "threads:1", "threads:2"
@@ -154,16 +126,12 @@ def test_the_grid_says_what_each_brings_and_what_was_verified() -> None:
     assert sets.startswith("2 of 4 cells ran the set that they were asked for")
 
 
-@pytest.mark.parametrize(("ratio", "share"), [(0.5, 0.0), (1.0, 1.0), (0.75, 0.5)])
-def test_the_serial_share_is_amdahls(ratio: float, share: float) -> None:
-    found = answers.serial([(2, ratio, ratio - 0.01, ratio + 0.01)])
-    assert found.share == pytest.approx(share)
-    assert (found.low, found.high) == (pytest.approx(share - 0.02), pytest.approx(share + 0.02))
-
-
-def test_the_serial_share_of_several_numbers_of_threads_is_a_fit() -> None:
+def test_the_serial_share_is_amdahls() -> None:
+    for ratio, share in ((0.5, 0.0), (1.0, 1.0), (0.75, 0.5)):
+        found = answers.serial([(2, ratio, ratio - 0.01, ratio + 0.01)])
+        assert (found.share, found.low, found.high) == pytest.approx((share, share - 0.02, share + 0.02))
     rows = [(n, 0.2 + 0.8 / n, 0.2 + 0.8 / n, 0.2 + 0.8 / n) for n in (2, 4, 8)]
-    assert answers.serial(rows).share == pytest.approx(0.2)
+    assert answers.serial(rows).share == pytest.approx(0.2), "a fit over several numbers of threads"
 
 
 def test_saturation_says_from_where_on_threads_bring_nothing() -> None:
@@ -185,13 +153,9 @@ def test_threads_that_bring_all_they_can_are_not_saturated(counts: tuple[int, ..
     assert answers._until([(2, 0.5, 0.5, 0.5), (4, 0.48, 0.48, 0.48), (8, 0.125, 0.125, 0.125)]) == "not saturated by 8"
 
 
-def test_batches_that_do_not_divide_the_samples_are_refused() -> None:
-    with pytest.raises(UsageError, match="--m 24: --batches takes parts of 64"):
-        plan("--batches --m 64,24", "gemm")
-
-
 def test_every_case_of_a_plan_is_repeated_by_its_own_line() -> None:
     repeat = Repeat("cpu", cpu.BENCHMARK.swept)
+    assert repeat.line(plan("--clock")[0].cases[1]) == "python -m micro.cpu --clock"
     for question in ("", "--oversubscribe"):
         for contest in plan(question):
             for case in contest.cases[:2]:

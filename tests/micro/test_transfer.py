@@ -1,17 +1,22 @@
-"""Numbers from one memory into another: every way is right, wrong ones are refused, what questions compare and say."""
+"""Copies and rows of tables: every way is right, wrong ones are refused, what questions compare and say."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kernels.catalog import find
 from kernels.devices.cpu import Cpu, cores
 from kernels.errors import Unavailable, UsageError, WrongResult
 from kernels.launch import Launch
+from kernels.ops.gather import Gather
+from kernels.ops.gather import variants as rows
 from kernels.ops.transfer import Transfer, variants
 from kernels.ops.transfer.problem import GRADIENTS
 from kernels.setting import Setting
@@ -100,7 +105,7 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize("route", variants.ROUTES)
-def test_the_other_process_ends_with_its_last_user(route: str) -> None:
+def test_the_other_process_ends_with_its_last_user(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     bind = variants.to_peer(route, PROBLEMS[1], Cpu(), Setting())
     (born,) = children() - before
@@ -108,12 +113,9 @@ def test_the_other_process_ends_with_its_last_user(route: str) -> None:
     del bind
     gc.collect()
     assert children() == before
-
-
-def test_a_way_that_the_system_forbids_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "_usable", lambda route: False)
-    with pytest.raises(Unavailable, match="route vm"):
-        variants.to_peer("vm", PROBLEMS[0], Cpu(), Setting())
+    with pytest.raises(Unavailable, match=f"route {route}"):
+        variants.to_peer(route, PROBLEMS[0], Cpu(), Setting())
 
 
 def test_gradients_have_the_sizes_of_the_texts() -> None:
@@ -123,20 +125,19 @@ def test_gradients_have_the_sizes_of_the_texts() -> None:
     assert [len(part) for part in variants.parts(LAYERS, x)] == [2432, 25632, 51264, 5770]
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ((3,), "--size 3: take 4 or more"),
-        ((-4,), "--size -4: take 4 or more"),
-        ((6,), "--size 6: take a multiple of 4"),
-        ((4, "hundred"), "--size 4: take a multiple of 400"),
-        ((4096, "fcn-r"), "--size 4096: the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"),
-        ((0, "nobody"), "--buffers nobody: there are one, hundred, fcn-s"),
-    ],
-)
-def test_sizes_that_are_none_are_usage(fields: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=f"^{why}"):
-        Transfer(*fields)
+def test_sizes_that_are_none_are_usage() -> None:
+    fcn_r = "the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"
+    refused: dict[tuple[Any, ...], str] = {
+        (3,): "--size 3: take 4 or more",
+        (-4,): "--size -4: take 4 or more",
+        (6,): "--size 6: take a multiple of 4",
+        (4, "hundred"): "--size 4: take a multiple of 400",
+        (4096, "fcn-r"): f"--size 4096: {fcn_r}",
+        (0, "nobody"): "--buffers nobody: there are one, hundred, fcn-s",
+    }
+    for fields, why in refused.items():
+        with pytest.raises(UsageError, match=f"^{why}"):
+            Transfer(*fields)
 
 
 def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() -> None:
@@ -144,20 +145,6 @@ def test_a_size_is_the_gradients_where_none_is_named_and_stands_in_the_name() ->
     own = Transfer(0, "fcn-r")
     assert own.name == "transfer/size:56823848/buffers:fcn-r"
     assert parse(f"{own.name}/variant:c/threads:1").problem == own
-
-
-def test_a_size_beside_a_network_is_refused_by_the_command() -> None:
-    every = contests("transfer", "--buffers", "fcn-r", "--variant", "c")
-    assert [case.problem.name for x in every for case in x.cases] == ["transfer/size:56823848/buffers:fcn-r"]
-    with pytest.raises(UsageError, match=r"^--size 4096: the gradient of --buffers fcn-r"):
-        contests("transfer", "--buffers", "fcn-r", "--size", "4096", "--variant", "c")
-
-
-def test_a_route_is_tried_once_in_a_process() -> None:
-    variants._usable.cache_clear()
-    for problem in PROBLEMS[:3]:
-        variants.to_peer("pipe", problem, Cpu(), Setting())
-    assert variants._usable.cache_info().misses == 1
 
 
 def test_by_default_it_is_every_size_from_a_kibibyte_on() -> None:
@@ -212,9 +199,6 @@ def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: py
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
     monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 100 << 20)
     assert [len(cases) for _, cases, _ in named(contests("transfer", "--team"))] == [5]
-
-
-def test_one_core_has_no_team(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 1)
     with pytest.raises(UsageError, match=r"^--team: this process may use one core"):
         contests("transfer", "--team")
@@ -241,3 +225,106 @@ def test_memory_that_is_not_locked_is_set_beside_memory_that_is_each_way() -> No
         "transfer", "--pageable", "--size", "65536", "--device", "fake:cuda", "--variant", "h2d-combined,h2d-pageable"
     )
     assert [case.variant for case in one.cases] == ["h2d-combined", "h2d-pageable"]
+
+
+LOOKUP = Gather(37, 5, 11)
+STEPS = tuple(Gather(37, 5, 11, "step", rule) for rule in ("sgd", "adagrad"))
+TABLES = (LOOKUP, replace(LOOKUP, order="block"), Gather(1, 1, 1), Gather(64, 3, 64), *STEPS)
+
+
+class Borrowed(Cpu):
+    """A CPU that lends NumPy for CuPy: the calls of its rows are the same."""
+
+    cp = np
+
+
+def gathers(variant: Variant[Any], problem: Gather, device: Cpu) -> None:
+    bind = variant.prepare(problem, device, Setting())
+    for seed in (1, 2):
+        check(device, problem, variant, bind, seed)
+
+
+@pytest.mark.parametrize("problem", TABLES, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("variant", rows.VARIANTS, ids=lambda variant: variant.name)
+def test_every_kernel_is_right(variant: Variant[Any], problem: Gather) -> None:
+    on_gpu = variant.device == "cuda"
+    if variant.accepts(problem):
+        assert (problem.does == "step") == (variant.name.rpartition("-")[2] not in ("rows", "dense"))
+        return
+    if on_gpu and variant.provider != "cupy":
+        pytest.skip("PyTorch on a GPU has no stand-in here")
+    if not on_gpu and variant.missing():
+        pytest.skip(str(variant.missing()))
+    gathers(variant, problem, Borrowed() if on_gpu else Cpu())
+
+
+def kernel(call: Callable[..., object]) -> Variant[Any]:
+    """`call(problem, *operands)`."""
+    return Variant("wrong", "cpu", "mine", lambda problem, device, setting: lambda b: Launch(lambda: call(problem, *b)))
+
+
+def next_rows(problem: Gather, ids: Any, y: Any, table: Any) -> None:
+    y[:] = table[(ids + 1) % problem.rows]
+
+
+def sorted_table(problem: Gather, ids: Any, y: Any, table: Any) -> None:
+    y[:] = table[ids]
+    table.sort(axis=0)
+
+
+def all_rows(problem: Gather, ids: Any, g: Any, w: Any) -> None:
+    w -= -0.125 * g[0]
+
+
+def table_alone(problem: Gather, ids: Any, g: Any, w: Any, v: Any) -> None:
+    w[ids] -= -0.125 * g / (np.sqrt(v[ids] + g * g) + np.float32(1e-8))
+
+
+def one_element_off(problem: Gather, ids: Any, g: Any, w: Any) -> None:
+    w[ids] -= -0.125 * g
+    w[ids[0], 0] += 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "call", "why"),
+    [
+        (LOOKUP, next_rows, "^y: "),
+        (LOOKUP, sorted_table, "^table: dense probe: "),  # few of its elements stay, and those are right
+        (STEPS[0], all_rows, "off where one answer alone is right"),
+        (STEPS[0], one_element_off, "^dense probe: 1 of 185 values off"),
+        (STEPS[1], table_alone, "^v: writes nothing"),
+    ],
+)
+def test_a_wrong_kernel_is_refused(problem: Gather, call: Callable[..., object], why: str) -> None:
+    with pytest.raises(WrongResult, match=why):
+        gathers(kernel(call), problem, Cpu())
+
+
+def test_rows_are_different_ones_and_everyones() -> None:
+    for problem in TABLES:
+        ids = problem.ids()
+        assert len(set(ids.tolist())) == problem.batch
+        assert ids.min() >= 0
+        assert ids.max() < problem.rows
+        assert (ids == problem.ids()).all()
+    block = replace(LOOKUP, order="block").ids()
+    assert (np.diff(block) == 1).all()
+    assert (np.diff(LOOKUP.ids()) != 1).any()
+    with pytest.raises(UsageError, match="more than --rows 4"):
+        Gather(4, 1, 5)
+    assert "GiB" in str(find("gather", "one-hot").accepts(Gather(1 << 20, 1, 1 << 10)))
+
+
+def test_the_work_is_what_is_executed() -> None:
+    assert find("gather", "one-hot").executed(LOOKUP).flops == 2 * 11 * 37 * 5
+    assert find("gather", "c").executed(LOOKUP).flops == 0
+    rows, dense = (find("gather", f"c-{form}").executed(STEPS[0]) for form in ("rows", "dense"))
+    assert rows.bytes == 8 * 11 + 12 * 11 * 5
+    assert dense.bytes == 8 * 11 + 8 * 11 * 5 + (4 + 12) * 37 * 5
+    assert dense.flops == pytest.approx(2 * 37 * 5)
+
+
+def test_steps_are_of_uniform_data_and_on_a_gpu_its_own() -> None:
+    assert {case.setting.data for x in contests("gather", "--step") for case in x.cases} == {"uniform"}
+    on_gpu = contests("gather", "--step", "--device", "fake:cuda")
+    assert [case.variant for case in on_gpu[0].cases] == ["cupy-rows", "cupy-dense"]

@@ -1,7 +1,7 @@
 """Scripted noise, and what becomes of thousands of contests in it: the tables of docs/statistics.md, worked out again.
 
 `python -m tests.reports.coverage` prints them. The estimator is that of `reports.stats`, for many series at once;
-`test_coverage` holds the two beside each other.
+`test_error_rates` holds the two beside each other.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _mixed(share: float, part: Callable[[np.random.Generator, tuple[int, int]], 
     return lambda rng, shape: math.sqrt(1 - share) * heavy(rng, shape) + math.sqrt(share) * part(rng, shape)
 
 
-def _lagged(r: float) -> Any:
-    return lambda rng, shape: autoregressive(rng, r, heavy(rng, (shape[0], shape[1] + BURN)))
+def _autoregression(r: float, moved_by: Callable[[np.random.Generator, tuple[int, int]], Floats]) -> Any:
+    return lambda rng, shape: autoregressive(rng, r, moved_by(rng, (shape[0], shape[1] + BURN)))
 
 
-def _slow(r: float) -> Any:
-    return lambda rng, shape: autoregressive(rng, r, rng.standard_normal((shape[0], shape[1] + BURN)))
+def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+    return rng.standard_normal(shape)
 
 
 def _sine(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
@@ -61,14 +61,14 @@ def _sine(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
-    "independent": lambda rng, shape: rng.standard_normal(shape),
+    "independent": _normal,
     "heavy-tailed": heavy,
-    "lag-1 0.3": _lagged(0.3),
-    "lag-1 0.5": _lagged(0.5),
+    "lag-1 0.3": _autoregression(0.3, heavy),
+    "lag-1 0.5": _autoregression(0.5, heavy),
     "drift": _mixed(0.5, _sine),
     "two states, dwell 10": _mixed(0.2, lambda rng, shape: states(rng, 10, shape)),
-    "10 % slow": _mixed(0.1, _slow(0.95)),
-    "20 % slow": _mixed(0.2, _slow(0.95)),
+    "10 % slow": _mixed(0.1, _autoregression(0.95, _normal)),
+    "20 % slow": _mixed(0.2, _autoregression(0.95, _normal)),
     "two states, dwell 50": _mixed(0.2, lambda rng, shape: states(rng, 50, shape)),
 }
 SHORT = ("independent", "heavy-tailed", "lag-1 0.3", "lag-1 0.5")  # noise without memory beyond a few rounds
@@ -139,8 +139,7 @@ def generations(x: Floats, trimmed: float = stats.TRIMMED) -> Estimates:
 
 @dataclass(frozen=True)
 class Ends:
-    """How contests ended, a value for each: accepted rounds, whether the interval shown holds the truth, its half-width
-    in logarithms, the verdict, and whether the ratio was said to wander."""
+    """Ends of contests, a value for each: rounds, whether the interval holds, its half-width, verdict, wandering."""
 
     rounds: NDArray[Any]
     holds: NDArray[Any]
@@ -193,8 +192,7 @@ def processes(
 
 
 def stopping(trials: int = 2000) -> Iterator[str]:
-    """A row for each noise and first look: coverage from narrow to wide, that of the contests which took as many rounds
-    as see slow change, and the share said to wander."""
+    """A row for each noise and first look: coverage at the end, that of late ends, and the share said to wander."""
     for kind in NOISE:
         for first in (stats.LOOKS[0], slow.SEEN):
             ended = [contests(scaled(kind, trials, width), 0.0, _from(first)) for width in WIDTHS]
@@ -205,8 +203,7 @@ def stopping(trials: int = 2000) -> Iterator[str]:
 
 
 def at_the_margin(trials: int = 4000) -> Iterator[str]:
-    """A row for each noise and first look: wrong verdicts where the ratio is 1 + margin, per cent, from narrow to
-    wide, `slower` and `same`."""
+    """A row for each noise and first look: per cent `slower` and `same`, both wrong, where the ratio is 1 + margin."""
     for kind in (*SHORT, "20 % slow"):
         for first in (stats.LOOKS[0], slow.SEEN):
             cells = []

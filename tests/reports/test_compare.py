@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from micro.planning.options import Options, request
 from reports import again, compare, formats
 from reports.record import Comparison, Result, Run
 from tests import build
+from tests.processes import ROOT
 
 CASE = "gemm/m:8/n:8/k:8/variant:openblas/threads:1"
 PROBLEM = {"m": 8, "n": 8, "k": 8}
@@ -74,7 +74,6 @@ def said(both: Run) -> str:
         ({"device": {"isa": ("avx", "avx2")}}, {"device": {"isa": ["avx", "avx2"]}}, ()),
         ({"device": {"isa": ["avx"]}}, {}, ("device.isa: ['avx'] → none",)),
         ({"variables": {}}, {"variables": {"OMP_NUM_THREADS": "1"}}, ("variables.OMP_NUM_THREADS: none → 1",)),
-        ({"a": {"b": {"c": 1}}}, {"a": {"b": 1}}, ("a.b.c: 1 → none", "a.b: none → 1")),
         ({"z": 1, "a": 1}, {"new": 1, "a": 2, "z": 2}, ("z: 1 → 2", "a: 1 → 2", "new: none → 1")),
     ],
 )
@@ -85,11 +84,11 @@ def test_what_differs_between_two_environments(first: Any, second: Any, told: tu
 
 
 def test_what_differs_is_said_before_any_time() -> None:
-    both = compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"}))
-    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in said(both)
-    assert "a: python -m micro.gemm (monday)" in said(both)
-    same = compare.runs(run(result(FIVE)), run(result(FIVE)))
-    assert "Between them differ: nothing that is recorded." in said(same)
+    told = said(compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"})))
+    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in told
+    assert "a: python -m micro.gemm (monday)" in told
+    told = said(compare.runs(run(result(FIVE)), run(result(FIVE))))
+    assert "Between them differ: nothing that is recorded." in told
 
 
 # When two results have a verdict
@@ -125,13 +124,12 @@ def test_five_processes_each_have_a_verdict_with_the_spread_between_them() -> No
     assert found.high == pytest.approx(math.exp(interval.high))
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.0, "unresolved"), (-0.3, "faster"), (0.3, "slower")])
-def test_verdicts_between_runs(share: float, verdict: str) -> None:
-    assert compared(result(FIVE), result(slower(share))).verdict == verdict
-
-
-def test_a_wide_margin_makes_it_the_same() -> None:
-    assert compared(result(FIVE), result(slower(0.001)), margin=0.1).verdict == "same"
+@pytest.mark.parametrize(
+    ("share", "margin", "verdict"),
+    [(0.0, 0.01, "unresolved"), (-0.3, 0.01, "faster"), (0.3, 0.01, "slower"), (0.001, 0.1, "same")],
+)
+def test_verdicts_between_runs(share: float, margin: float, verdict: str) -> None:
+    assert compared(result(FIVE), result(slower(share)), margin).verdict == verdict
 
 
 @pytest.mark.parametrize(("factor", "comparable"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)])
@@ -143,6 +141,8 @@ def test_canaries_must_lie_within_two_per_cent(factor: float, comparable: bool) 
     if not comparable:
         assert found.reason is not None and f"{factor - 1:+.1%} (fma/isa:avx2)" in found.reason
         assert found.ratio == pytest.approx(1.5)
+    for canary in (None, {"fma/isa:avx512": [1e-5]}):  # without a common one
+        assert compared(result(FIVE), result(slower(0.5), canary=canary)).verdict == "not comparable"
 
 
 READS = [f"stream/kind:read/size:{size << 20}" for size in (4, 128)]
@@ -155,9 +155,7 @@ READS = [f"stream/kind:read/size:{size << 20}" for size in (4, 128)]
         (48 << 10, (), READS[0], "not comparable"),
         (48 << 10, ("a",), READS[1], "not comparable"),
         (4 << 20, (), READS[1], "slower"),
-        ((4 << 20) + 1, (), READS[1], "not comparable"),
         (1 << 30, (), READS[1], "not comparable"),
-        (1 << 30, (), READS[0], "not comparable"),
         (None, (), READS[1], "not comparable"),
     ],
 )
@@ -174,11 +172,6 @@ def test_canaries_beyond_the_working_set_refuse_nothing(
     sentences = said(compare.runs(run(first), run(second)))
     assert ("the host itself differed: a read of" in sentences) is (verdict == "not comparable")
     assert "--replicate" not in sentences
-
-
-@pytest.mark.parametrize("canary", [None, {"fma/isa:avx512": [1e-5]}])
-def test_without_a_common_canary_there_is_no_verdict(canary: Any) -> None:
-    assert compared(result(FIVE), result(slower(0.5), canary=canary)).verdict == "not comparable"
 
 
 def test_many_comparisons_share_the_error_of_their_verdicts() -> None:
@@ -199,9 +192,6 @@ def test_a_result_without_times_is_not_compared_and_told(status: str) -> None:
     for pair in ((result(FIVE), bad), (bad, result(FIVE)), (bad, bad)):
         found = compared(*pair)
         assert (found.verdict, found.ratio, found.reason) == ("not comparable", None, f"{status}: answers zeros")
-
-
-def test_a_planned_case_has_no_reason_to_tell() -> None:
     assert "None" not in (compared(result(FIVE), result((), status="planned")).reason or "")
 
 
@@ -216,12 +206,6 @@ def test_cases_in_one_run_only_are_counted() -> None:
     assert "one of them only" not in said(compare.runs(run(result(FIVE)), run(result(FIVE))))
 
 
-def test_a_case_of_another_contest_is_not_lost() -> None:
-    both = compare.runs(run(result(FIVE, contest="c")), run(result(FIVE, contest="d")))
-    assert both.comparisons or "one of them only" in said(both)
-
-
-ROOT = Path(__file__).parents[2]
 CASES = "--m 64,128 --n 64 --variant openblas,naive"
 COMMAND = f"python -m micro.gemm {CASES}"
 NOT_THOSE = "-o x.jsonl --resume --budget=4s --csv - --json=x.json --replicate 2 --figures pictures -q --target 2%"
@@ -245,26 +229,13 @@ def test_both_ways_are_typed_and_understood() -> None:
     (command,) = re.findall(r"where a ran: (.+?); where b ran: the same, -o b5.jsonl", why)
     options = asked(command)
     assert (options.axes, options.variant) == ({"m": "64,128", "n": "64"}, "openblas,naive")
-    assert (options.replicate, str(options.outputs.output), options.budget, options.target) == (
-        "5",
-        "a5.jsonl",
-        "4s",
-        "2%",
-    )
+    typed = (options.replicate, str(options.outputs.output), options.budget, options.target)
+    assert typed == ("5", "a5.jsonl", "4s", "2%")
+    assert {f"--{kind}" for kind in formats.documents()} == set(again.DOCUMENTS)
     assert not (options.outputs.resume or options.outputs.quiet or options.outputs.figures or options.outputs.documents)
     words = turns.partition("python -m micro.ab ")[2].replace("OLD", str(ROOT)).replace("NEW", str(ROOT))
     duel = ab.unpacked(vars(ab.parser().parse_args(shlex.split(words))))
     assert duel.words == ("micro.gemm", *shlex.split(CASES))
-
-
-def test_every_format_that_a_benchmark_writes_is_an_output() -> None:
-    assert {f"--{kind}" for kind in formats.documents()} == set(again.DOCUMENTS)
-
-
-def test_two_commands_are_both_typed() -> None:
-    other = COMMAND.replace("openblas,naive", "numpy")
-    why, _ = again.sentences(of(COMMAND), of(other), [FEW], 7)
-    assert f"where a ran: {COMMAND} --replicate 7 -o a7.jsonl; where b ran: {other} --replicate 7 -o b7.jsonl." in why
 
 
 @pytest.mark.parametrize("command", ["from Python: interactive", "python -m micro all", "python -m micro.ceiling"])
@@ -272,13 +243,6 @@ def test_of_what_is_no_benchmark_no_command_is_made_up(command: str) -> None:
     repeat = "python -m micro.ceiling" if command.endswith("ceiling") else f"{COMMAND} --threads 1"
     why = " ".join(again.sentences(of(command, repeat), of(COMMAND), [FEW], 5))
     assert "--replicate 5" in why and "python -m micro.ab" in why and command not in why
-
-
-def test_they_stand_above_what_has_no_verdict() -> None:
-    both = compare.runs(of(COMMAND), of(COMMAND))
-    assert any("--replicate 5 -o a5.jsonl" in x for x in both.notes[0].data["sentences"])
-    five = run(result([1e-6] * 5))
-    assert not any("--replicate" in x for x in compare.runs(five, five).notes[0].data["sentences"])
 
 
 def test_only_the_run_with_too_few_processes_is_repeated() -> None:
@@ -306,3 +270,9 @@ def test_run_of_the_installed_command_is_repeated_by_it() -> None:
     why, turns = again.sentences(of(installed, f"{installed} --threads 1"), of(COMMAND), [FEW], 5)
     assert f"where a ran: {installed} --replicate 5 -o a5.jsonl; where b ran: {COMMAND} --replicate 5" in why
     assert turns.endswith(f"-- micro.gemm {CASES}")
+    other = COMMAND.replace("openblas,naive", "numpy")
+    why, _ = again.sentences(of(COMMAND), of(other), [FEW], 7)
+    assert f"where a ran: {COMMAND} --replicate 7 -o a7.jsonl; where b ran: {other} --replicate 7 -o b7.jsonl." in why
+    both, five = (of(COMMAND), of(COMMAND)), (run(result([1e-6] * 5)),) * 2
+    for runs, is_told in ((both, True), (five, False)):
+        assert ("--replicate 5 -o a5.jsonl" in said(compare.runs(*runs))) == is_told

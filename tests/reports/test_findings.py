@@ -9,7 +9,7 @@ import pytest
 
 from reports import attribution, busy, findings, step
 from reports.explanation import Bar, Breakdown
-from reports.record import Note, Run
+from reports.record import Contest, Note, Run
 from tests import build
 from tests.explanations import BREAKDOWN, breakdown, explanation
 from tests.reports.runs import CONTEST, ENVIRONMENT, NOTE, RUN, formatted
@@ -27,47 +27,35 @@ def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
 
 
 COMMAND = "python -m macro run fcn-s -o a.jsonl"
-STOPPED = replace(ENVIRONMENT, command=COMMAND)
+GO_ON = f"; to go on: {COMMAND} --resume"
 ROUNDS = tuple(Note("round", {"contest": "step/network:fcn-s", "number": i}) for i in range(4))
 SHORT = replace(CONTEST, contest="d", stopped="interrupted after 7 rounds", interrupted=True)
 WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
 
 
 @pytest.mark.parametrize(
-    ("run", "sentences"),
+    ("command", "contests", "notes", "sentence"),
     [
-        (
-            Run(STOPPED, (), ROUNDS),
-            [f"Unfinished: step/network:fcn-s, of which 4 rounds lie here; to go on: {COMMAND} --resume"],
-        ),
-        (
-            Run(STOPPED, (CONTEST,), ROUNDS[:1]),
-            [f"Unfinished: step/network:fcn-s, of which 1 round lies here; to go on: {COMMAND} --resume"],
-        ),
-        (
-            Run(replace(STOPPED, command=COMMAND + " --resume"), (), WATCHED),
-            [f"Unfinished: the explanation, of which 2 rounds lie here; to go on: {COMMAND} --resume"],
-        ),
-        (Run(STOPPED), [f"Unfinished: no contest has ended here; to go on: {COMMAND} --resume"]),
-        (Run(replace(STOPPED, command="from Python: a.py")), ["Unfinished: no contest has ended here."]),
-        (Run(STOPPED, (replace(CONTEST, contest="step/network:fcn-s"),), ROUNDS), []),
-        (Run(STOPPED, (), (NOTE,)), []),
-        (Run(STOPPED, (), (Note("selftest", {"figures": []}),)), []),
-        (Run(STOPPED, (SHORT, CONTEST)), [f"Unfinished: d, interrupted after 7 rounds; to go on: {COMMAND} --resume"]),
-        (
-            Run(replace(STOPPED, command="python -m micro.gemm"), (SHORT,)),
-            ["Unfinished: d, interrupted after 7 rounds."],
-        ),
+        (COMMAND, (), ROUNDS, f"step/network:fcn-s, of which 4 rounds lie here{GO_ON}"),
+        (COMMAND, (CONTEST,), ROUNDS[:1], f"step/network:fcn-s, of which 1 round lies here{GO_ON}"),
+        (COMMAND + " --resume", (), WATCHED, f"the explanation, of which 2 rounds lie here{GO_ON}"),
+        (COMMAND, (), (), f"no contest has ended here{GO_ON}"),
+        ("from Python: a.py", (), (), "no contest has ended here."),
+        (COMMAND, (replace(CONTEST, contest="step/network:fcn-s"),), ROUNDS, None),
+        (COMMAND, (), (NOTE,), None),
+        (COMMAND, (), (Note("selftest", {"figures": []}),), None),
+        (COMMAND, (SHORT, CONTEST), (), f"d, interrupted after 7 rounds{GO_ON}"),
+        ("python -m micro.gemm", (SHORT,), (), "d, interrupted after 7 rounds."),
     ],
 )
-def test_what_is_unfinished_is_said_with_the_command_that_goes_on(run: Run, sentences: list[str]) -> None:
-    assert list(findings.unfinished(run)) == sentences
-
-
-@pytest.mark.parametrize("kind", ["text", "markdown"])
-def test_no_empty_table_stands_for_it(kind: str) -> None:
-    text = formatted(kind, Run(STOPPED, (), ROUNDS))
-    assert "4 rounds lie here" in text and "case" not in text and "contender" not in text
+def test_what_is_unfinished_is_said_with_the_command_that_goes_on(
+    command: str, contests: tuple[Contest, ...], notes: tuple[Note, ...], sentence: str | None
+) -> None:
+    run = Run(replace(ENVIRONMENT, command=command), contests, notes)
+    assert list(findings.unfinished(run)) == ([f"Unfinished: {sentence}"] if sentence else [])
+    if len(notes) == 4 and sentence:
+        for text in (formatted(kind, run) for kind in ("text", "markdown")):  # no empty table stands for it
+            assert "4 rounds lie here" in text and "case" not in text and "contender" not in text
 
 
 DISTURBED: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
@@ -109,16 +97,15 @@ def test_a_busy_script_names_share_and_remedy() -> None:
     assert busy.step_sentence(0.334, 2) == head + barriers
 
 
-@pytest.mark.parametrize(("share", "grade"), [(None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")])
-def test_a_busy_script_is_never_strong(share: float | None, grade: str) -> None:
-    quality = step.quality(breakdown(busy=share, residual={"a": 0.001}))
-    assert quality.startswith(f"Quality: {grade}: ")
-    assert ("a quiet machine" in quality) == (grade != "strong")
-
-
-def test_a_longer_budget_is_no_remedy_on_a_busy_machine() -> None:
-    assert "(a longer --budget)" in step.quality(breakdown(residual={"a": 0.05}))
-    assert "(a longer --budget)" not in step.quality(breakdown(residual={"a": 0.05}, busy=0.5))
+def test_a_busy_script_is_never_strong() -> None:
+    for share, grade in ((None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")):
+        quality = step.quality(breakdown(busy=share, residual={"a": 0.001}))
+        assert quality.startswith(f"Quality: {grade}: ")
+        assert ("a quiet machine" in quality) == (grade != "strong")
+    for share, is_advised in ((None, True), (0.5, False)):  # a longer budget is no remedy on a busy machine
+        assert ("(a longer --budget)" in step.quality(breakdown(residual={"a": 0.05}, busy=share))) == is_advised
+    small = replace(BREAKDOWN.kinds[-1], percent=3.0, ceiling="multiply-adds")  # too small for the table
+    assert "strong" in step.quality(breakdown(kinds=(*BREAKDOWN.kinds[:-1], small), residual={"a": 0.0}))
 
 
 @pytest.mark.parametrize(
@@ -151,28 +138,16 @@ def row(made: Breakdown, name: str = "gemm") -> str:
     return next(line for line in step.text(made).splitlines() if line.startswith(name))
 
 
-@pytest.mark.parametrize(
-    ("percent", "ceiling", "quality"),
-    [
-        (1.004, "multiply-adds", "strong"),  # printed as 100 %
-        (1.02, "multiply-adds", "fair"),
-        (1.8, "multiply-adds", "weak"),
-        (1.02, "memory", "fair"),
-        (1.8, "memory", "weak"),
-    ],
-)
+@pytest.mark.parametrize("ceiling", ["multiply-adds", "memory"])
+@pytest.mark.parametrize(("percent", "quality"), [(1.004, "strong"), (1.02, "fair"), (1.8, "weak")])
 def test_a_share_above_its_ceiling_lowers_the_quality(percent: float, ceiling: str, quality: str) -> None:
+    """But for one that is printed as 100 %."""
     made = shared(percent, ceiling)
     text, is_alarm = step.text(made), quality != "strong"
     assert text.splitlines()[-1].startswith(f"Quality: {quality}")
     assert ("gemm beats its ceiling" in text) == is_alarm
     assert (f"! gemm is {percent:.0%} of its ceiling" in text) == is_alarm == (f"{percent:.0%} !" in row(made))
     assert row(made).split()[-1].startswith("-") != is_alarm  # no saving from a figure that is wrong
-
-
-def test_a_kind_too_small_for_the_table_is_no_alarm() -> None:
-    small = replace(BREAKDOWN.kinds[-1], percent=3.0, ceiling="multiply-adds")
-    assert "strong" in step.quality(breakdown(kinds=(*BREAKDOWN.kinds[:-1], small), residual={"a": 0.0}))
 
 
 @pytest.mark.parametrize(("dtype", "name"), [("bfloat16", "gemm in bfloat16 "), ("float32", "gemm  "), ("", "gemm  ")])

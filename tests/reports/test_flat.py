@@ -46,6 +46,10 @@ def test_results_are_rows_of_the_same_scalars(run: Run) -> None:
         assert row["median_seconds"] == (one.seconds.median if one.seconds else None)
         assert all(row[axis] == value for axis, value in one.problem.items())
     assert "isa" not in rows[0], "an axis of the ceilings"
+    (row,) = flat.results(alone(result(problem={"kernel": 3}, kernel="OpenBLAS")))
+    assert (row["kernel"], row["problem_kernel"]) == ("OpenBLAS", 3)  # an axis that is called like a column
+    facts = {"compiler": "cc\n 12", "commit": None, "packages": {"mkl": None}}
+    assert flat.versions(build.environment(facts=facts)) == {"digest": "0", "compiler": "cc 12"}
 
 
 def peaks(**changed: Any) -> tuple[float | None, float | None]:
@@ -83,11 +87,6 @@ def test_samples_are_rows_in_the_order_taken() -> None:
         (2, 2.0, False),
     ]
     assert {x["name"] for x in rows} == {noted.name}
-
-
-def test_an_axis_that_is_called_like_a_column_keeps_its_value() -> None:
-    (row,) = flat.results(alone(result(problem={"kernel": 3}, kernel="OpenBLAS")))
-    assert (row["kernel"], row["problem_kernel"]) == ("OpenBLAS", 3)
 
 
 def test_comparisons_are_rows_with_the_axes_that_both_sides_share(run: Run) -> None:
@@ -155,8 +154,3 @@ def test_accepted_samples_give_the_median_of_the_record(run: Run) -> None:
             noisy = replace(recorded, rounds=rounds, samples=samples, rejected=(*recorded.rejected, last))
             median = stats.order_interval(np.array([samples[i] for i in flat.accepted(noisy)]))[0]
             assert math.isclose(median, recorded.seconds.median, rel_tol=1e-5), recorded.name
-
-
-def test_versions_are_known_lines() -> None:
-    facts = {"compiler": "cc\n 12", "commit": None, "packages": {"mkl": None}}
-    assert flat.versions(build.environment(facts=facts)) == {"digest": "0", "compiler": "cc 12"}

@@ -30,19 +30,13 @@ def test_a_run_is_kept_without_a_file() -> None:
     for record in (CONTEST, NOTE, replace(CONTEST, contest="d")):
         file.append(record)
     file.close()
-    assert file.run == RUN
+    assert file.run == RUN and len(file.run.comparisons) == 2
     assert file.run.results == (*RUN.contests[0].results, *RUN.contests[1].results)
-    assert len(file.run.comparisons) == 2
-
-
-def test_each_record_is_one_line_that_says_its_kind(path: Path) -> None:
-    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
-    assert kinds == ["environment", "contest", "note", "contest"]
 
 
 def test_a_record_is_on_disk_when_append_returns(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    file = store.RunFile(path, ENVIRONMENT)
+    file = store.RunFile(path, ENVIRONMENT, resume=True)  # which is not there yet
     assert store.read(path) == Run(ENVIRONMENT)
     file.append(CONTEST)
     assert store.read(path) == Run(ENVIRONMENT, (CONTEST,))
@@ -60,19 +54,13 @@ def test_no_number_is_written_that_json_does_not_know(tmp_path: Path) -> None:
     assert "NaN" not in text and "Infinity" not in text
 
 
-@pytest.mark.parametrize("kind", ["attribution", "equal", "what comes later", None, 5])
-def test_unknown_kinds_are_passed_over(path: Path, kind: object) -> None:
-    lines = path.read_text().splitlines()
-    lines.insert(2, json.dumps({"kind": kind, "data": [1, 2]}))
-    path.write_text("\n".join(lines) + "\n")
-    assert store.read(path) == RUN
-
-
-def test_fields_that_came_later_are_passed_over(path: Path) -> None:
+def test_fields_and_kinds_that_came_later_are_passed_over(path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["environment", "contest", "note", "contest"]
     lines[0]["later"] = 1
     lines[1]["later"] = {"x": 1}
     lines[1]["results"][0]["later"] = [1]
+    lines[2:2] = [{"kind": kind, "data": [1, 2]} for kind in ("attribution", "what comes later", None, 5)]
     path.write_text("\n".join(map(json.dumps, lines)))
     assert store.read(path) == RUN
 
@@ -138,23 +126,18 @@ def test_a_damaged_line_costs_itself_and_is_told(path: Path, how: str) -> None:
     assert told.startswith(f"{path}, line 2: ") and told.endswith("passed over")
 
 
-def test_a_gigantic_file_that_is_no_run_is_refused_at_once(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(store, "LONGEST", 1 << 20)
-    path = tmp_path / "run.jsonl"
-    with path.open("wb") as stream:
-        stream.truncate(1 << 40)
-    with pytest.raises(store.Unreadable, match="no run file"):
-        store.read(path)
-
-
 def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatch: Any) -> None:
-    size = path.stat().st_size
-    monkeypatch.setattr(store, "LONGEST", max(1 << 16, size))
-    with path.open("r+b") as stream:
-        stream.truncate(1 << 40)
+    """A gigantic file that is no run is refused at once."""
+    monkeypatch.setattr(store, "LONGEST", max(1 << 16, path.stat().st_size))
+    (junk := path.with_name("junk")).touch()
+    for file in (path, junk):
+        with file.open("r+b") as stream:
+            stream.truncate(1 << 40)
     run = store.read(path)
     assert run.contests == RUN.contests
     assert "line 5: not a record" in run.damaged[0]
+    with pytest.raises(store.Unreadable, match="no run file"):
+        store.read(junk)
 
 
 def test_a_full_disk_leaves_whole_records(path: Path) -> None:
@@ -174,23 +157,15 @@ def test_a_full_disk_leaves_whole_records(path: Path) -> None:
     assert store.read(path) == RUN
 
 
-def test_a_run_written_to_no_regular_file() -> None:
-    file = store.RunFile(Path("/dev/null"), ENVIRONMENT)
-    file.append(CONTEST)
-    file.close()
-    with pytest.raises(store.Unwritable, match="No space left"):
-        store.RunFile(Path("/dev/full"), ENVIRONMENT)
-
-
-@pytest.mark.parametrize("name", ["missing.jsonl", ".", "missing/run.jsonl"])
-def test_what_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(store.Unreadable):
-        store.read(tmp_path / name)
-
-
-def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for name in ("missing.jsonl", ".", "missing/run.jsonl"):
+        with pytest.raises(store.Unreadable):
+            store.read(tmp_path / name)
     with pytest.raises(store.Unreadable, match=r"-o .*name a file in a folder that is there"):
         store.RunFile(tmp_path / "missing" / "run.jsonl", ENVIRONMENT)
+    store.RunFile(Path("/dev/null"), ENVIRONMENT).close()
+    with pytest.raises(store.Unwritable, match="No space left"):
+        store.RunFile(Path("/dev/full"), ENVIRONMENT)
 
 
 @pytest.mark.parametrize("status", ["planned", "skipped", "built", "ran", *TIMED, "wrong", "failed"])
@@ -208,18 +183,10 @@ def test_only_what_was_timed_has_a_time_and_what_failed_has_a_reason(status: Any
 
 def test_every_field_of_a_result_goes_round() -> None:
     """Not only those of the examples above: each with a value that is not its default."""
-    other = {
-        "int": 7,
-        "float": 0.5,
-        "str": "x",
-        "dict[str, str]": {"x": "y"},
-        "dict": {"x": 1.0},
-        "tuple[str": ("x",),
-        "tuple[int": (7,),
-    }
+    other: dict[str, Any] = {"int": 7, "float": 0.5, "str": "x", "dict[str, str]": {"x": "y"}, "dict": {"x": 1.0}}
+    other |= {"tuple[str": ("x",), "tuple[int": (7,)}
     for field in fields(Result):
-        kind = str(field.type)
-        value = next((v for name, v in other.items() if kind.startswith(name)), None)
+        value = next((v for name, v in other.items() if str(field.type).startswith(name)), None)
         if field.name not in ("status", "seconds") and value is not None:
             made = replace(OK, **{field.name: value})
             assert msgspec.json.decode(msgspec.json.encode(made), type=Result) == made, field.name
@@ -242,13 +209,6 @@ def test_resuming_keeps_what_is_there(path: Path) -> None:
     read = store.read(path)
     assert [contest.contest for contest in read.contests] == ["c", "d", "e"]
     assert read.environment == ENVIRONMENT
-
-
-def test_resuming_begins_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
-    file = store.RunFile(tmp_path / "run.jsonl", ENVIRONMENT, resume=True)
-    file.append(CONTEST)
-    file.close()
-    assert store.read(tmp_path / "run.jsonl") == Run(ENVIRONMENT, (CONTEST,))
 
 
 def test_resuming_after_a_kill_at_any_byte(path: Path) -> None:

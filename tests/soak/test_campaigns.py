@@ -20,7 +20,7 @@ from reports import next_run
 from reports.explanation import Witness
 from reports.record import Contest, Expected, Prediction
 from tests import build
-from tests.reports.test_prediction import AFTER, BEFORE
+from tests.reports.test_predictions import AFTER, BEFORE
 from tests.soak import generations, injected_numpy, kept, predictions, scripts
 from tests.soak.conftest import Macro, Record
 

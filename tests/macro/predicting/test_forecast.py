@@ -29,10 +29,10 @@ from macro.watching.ends import Ended
 from macro.watching.program import ScriptObserver
 from macro.watching.script import Script
 from reports import store
+from tests.build import environment
 from tests.macro.changes import test_brings
 from tests.macro.changes.test_changes import before, seen, step
 from tests.macro.predicting.test_advice import foreseen
-from tests.reports.test_prediction import environment
 
 PLAIN = Change(
     "plain",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,36 +14,28 @@ import pytest
 
 from micro.answers.mechanisms import NOT_YET, SOURCES, Mechanism, Trial, mechanisms
 from micro.planning.contest import Contest
-from micro.planning.options import request
-from micro.planning.request import planned
 from reports import store
 from tests import build
 from tests.conftest import Ran
+from tests.micro import plans
+from tests.processes import python
 
-ROOT = Path(__file__).parents[3]
 COUNTS = {"G": 13, "C": 18, "E": 12, "R": 15, "H": 14, "M": 13, "P": 12, "K": 15}
 IDS = [f"{letter}{i}" for letter, count in COUNTS.items() for i in range(1, count + 1)]
 EVERY = mechanisms()
 TESTS = [one for one in EVERY if one.test]
 HEAVY = {"numpy", "scipy", "torch", "numba", "rich", "matplotlib", "psutil", "threadpoolctl"}
 
-
-@pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands name two threads; a machine of one core plans them all the same."""
-    monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 4)
+pytestmark = pytest.mark.usefixtures("four_cores")
 
 
 def contests(test: Trial) -> tuple[Contest, ...]:
     """What the command would measure; on a GPU that plays where it is for one."""
     module, *words = shlex.split(test.command)
-    found: Any = importlib.import_module(module)
     if test.gpu:
         words = [word.replace("cuda:0", "fake:cuda") for word in words]
         words += [] if "--device" in words else ["--device", "fake:cuda"]
-    name = module.partition(".")[2]
-    meant, arguments = request(found.BENCHMARK, name, words, raising=True)
-    return planned(meant, name, arguments).contests
+    return plans.contests(module.partition(".")[2], *words)
 
 
 def meant(test: Trial) -> set[tuple[str, str]]:
@@ -60,33 +49,22 @@ def meant(test: Trial) -> set[tuple[str, str]]:
     return found
 
 
-def test_every_id_is_there_once_in_order() -> None:
-    assert [one.id for one in EVERY] == IDS
-    assert len(IDS) == 112
-
-
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)
-def test_each_has_a_test_or_a_reason(one: Mechanism) -> None:
-    assert [bool(one.test), bool(one.why_not), bool(one.later)].count(True) == 1
-    assert one.what
-    assert "" not in (one.claim, one.why_not, one.later)
-    for source in one.source.split(", "):
-        assert source in SOURCES or source.removesuffix("r") in SOURCES, source
-    if one.later:
-        assert one.later.startswith(NOT_YET)
-        assert re.match(r"(micro|macro)[. ]", one.later.removeprefix(NOT_YET)), "name what it will belong to"
+def test_each_has_a_test_or_a_reason() -> None:
+    assert [one.id for one in EVERY] == IDS and len(IDS) == 112
+    for one in EVERY:
+        assert [bool(one.test), bool(one.why_not), bool(one.later)].count(True) == 1, one.id
+        assert one.what and "" not in (one.claim, one.why_not, one.later)
+        for source in one.source.split(", "):
+            assert source in SOURCES or source.removesuffix("r") in SOURCES, source
+        if one.later:  # names what it will belong to
+            assert re.match(rf"{NOT_YET}(micro|macro)[. ]", one.later), one.id
 
 
 @pytest.mark.parametrize("one", TESTS, ids=lambda one: one.id)
 def test_its_command_plans_what_is_meant(one: Mechanism) -> None:
+    """By a pattern that begins where a name begins: names that end like those they repeat answer nothing."""
     assert one.test is not None
     assert meant(one.test), f"no pair of {one.test.command} is meant; see --list"
-
-
-@pytest.mark.parametrize("one", TESTS, ids=lambda one: one.id)
-def test_its_pattern_begins_where_a_name_begins(one: Mechanism) -> None:
-    """Contests of the self-test and of micro.ab end like those they repeat, and answer nothing of this."""
-    assert one.test is not None
     for name, _ in meant(one.test):
         for before in ("selftest/identical/0/", "ab/"):
             assert not re.match(one.test.contest, before + name)
@@ -135,36 +113,27 @@ def rows(text: str) -> dict[str, str]:
 
 
 def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) -> None:
-    ran = table(written(tmp_path / "made.jsonl", G1))
-    assert (ran.code, ran.err) == (0, "")
-    assert list(rows(ran.out)) == IDS
-    assert max(map(len, ran.out.splitlines())) <= 120
-    assert "slower 3.00 [2.85, 3.15]" in rows(ran.out)["G1"]
-    assert "2 pairs" in rows(ran.out)["G1"]
-    assert "made.jsonl" in rows(ran.out)["G1"]
-    told = {name for name, row in rows(ran.out).items() if "made.jsonl" in row}
-    assert told == {"G1"}
-    assert "none in these files" in rows(ran.out)["G2"]
-
-
-def test_the_summary_tells_what_was_read_from_what_can_be_run_and_what_is_not_built(
-    table: Table, tmp_path: Path
-) -> None:
-    tested, without, later = (sum(bool(getattr(one, x)) for one in EVERY) for x in ("test", "why_not", "later"))
-    summary = " ".join(table(written(tmp_path / "made.jsonl", G1)).out.partition("\n\n")[2].split())
+    on_gpu = replace(
+        G1,
+        contests=tuple(replace(x, results=tuple(replace(y, device="cuda:0") for y in x.results)) for x in G1.contests),
+    )
+    for made, where in ((G1, "made.jsonl"), (on_gpu, "made.jsonl, cuda:0")):
+        (tmp_path / "made.jsonl").unlink(missing_ok=True)
+        ran = table(written(tmp_path / "made.jsonl", made))
+        assert (ran.code, ran.err) == (0, "")
+        found = rows(ran.out)
+        assert list(found) == IDS and max(map(len, ran.out.splitlines())) <= 120
+        assert all(words in found["G1"] for words in ("slower 3.00 [2.85, 3.15]", "2 pairs", where))
+        assert {name for name, row in found.items() if "made.jsonl" in row} == {"G1"}
+        assert "none in these files" in found["G2"]
+    summary = " ".join(ran.out.partition("\n\n")[2].split())
+    for field, count, words in (
+        ("test", 1, "with a command, and no verdict in these files: type what their row says"),
+        ("why_not", 0, "without a command: their row says why"),
+        ("later", 0, "of a benchmark that is not built yet: their row says which"),
+    ):
+        assert f" {sum(bool(getattr(one, field)) for one in EVERY) - count} {words}" in summary
     assert "112 mechanisms: 1 with a verdict: by the run files that were read (1; without names" in summary
-    assert f" {tested - 1} with a command, and no verdict in these files: type what their row says" in summary
-    assert f" {without} without a command: their row says why" in summary
-    assert f" {later} of a benchmark that is not built yet: their row says which" in summary
-    assert " 0 with a verdict: by the run files that were read (0; " in " ".join(table().out.split())
-
-
-def test_every_row_has_its_command_or_says_why_there_is_none(table: Table) -> None:
-    every = rows(table().out)
-    for one in EVERY:
-        start = "not built yet: " if one.later else "no command: "
-        start = f"python -m {one.test.command.split()[0]}" if one.test else start
-        assert start in every[one.id], one.id
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
@@ -185,41 +154,24 @@ def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -
 
 
 def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
-    assert "of-mine.jsonl" not in table().out
+    every = rows(table().out)
+    for one in EVERY:
+        start = "not built yet: " if one.later else "no command: "
+        assert (f"python -m {one.test.command.split()[0]}" if one.test else start) in every[one.id], one.id
     (tmp_path / "runs").mkdir()
     written(tmp_path / "runs/of-mine.jsonl", G1)
     (tmp_path / "runs/torn.jsonl").write_text("no run file\n")
     ran = table()
     assert ran.code == 0
     assert "of-mine.jsonl" in rows(ran.out)["G1"]
-
-
-@pytest.mark.parametrize("text", [None, "", "no run file\n"])
-def test_a_file_that_is_no_run_is_refused(table: Table, tmp_path: Path, text: str | None) -> None:
-    path = tmp_path / "x.jsonl"
-    if text is not None:
-        path.write_text(text)
-    ran = table(path)
-    assert ran.code == 2
-    assert str(path) in ran.err
-
-
-def test_a_gpu_is_named(table: Table, tmp_path: Path) -> None:
-    contest = build.transposed(64)
-    on_gpu = replace(contest, results=tuple(replace(x, device="cuda:0") for x in contest.results))
-    assert "made.jsonl, cuda:0" in rows(table(written(tmp_path / "made.jsonl", build.run(on_gpu))).out)["G1"]
+    for path in (tmp_path / "missing.jsonl", tmp_path / "runs/torn.jsonl"):
+        ran = table(path)
+        assert ran.code == 2 and str(path) in ran.err
 
 
 def test_the_table_is_light() -> None:
     """Of the runs kept here; msgspec alone reads them."""
-    ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "micro", "--mechanisms", "reports/reference"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ran = python("-X", "importtime", "-m", "micro", "--mechanisms", "reports/reference")
     assert ran.returncode == 0, ran.stderr[-500:]
     assert list(rows(ran.stdout)) == IDS
     modules = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if "import time:" in line}

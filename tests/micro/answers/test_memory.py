@@ -73,11 +73,7 @@ def test_rejected_rounds_do_not_count() -> None:
     for rejected, most in (((3, 4, 5, 6), 1.01e-3), ((), 1.01e-3)):
         cost = answers.difference(first, result(Pages("clear", "fresh", MIB), fresh, rejected=rejected))
         assert cost is not None and cost.high is not None and (cost.high <= most) == bool(rejected)
-
-
-def test_of_too_few_rounds_there_is_no_cost() -> None:
-    rows = [result(Pages("clear", x, MIB), [1e-3] * 5) for x in ("touched", "fresh")]
-    assert answers.difference(*rows) is None
+    assert answers.difference(*(result(Pages("clear", x, MIB), [1e-3] * 5) for x in ("touched", "fresh"))) is None
 
 
 @pytest.mark.parametrize("harm", [{"launches": 3}, {"seconds": None}])
@@ -98,9 +94,6 @@ def test_the_answer_has_the_cost_of_both_pages_and_the_band() -> None:
     assert huge.startswith("The first touch of a page of 2 MiB costs 50.0 µs [")
     band_of_faults = "First touch of a page of 4 KiB, in µs: 1.00 µs [1, 1]; expected on Intel and AMD 0.1 to 3"
     assert band == f"{band_of_faults}: as expected."
-
-
-def test_a_cost_beyond_the_band_is_told() -> None:
     assert answers.faults_answer(run(touches(each=5e-6)))[-1].endswith("0.1 to 3: NOT as expected.")
 
 
@@ -183,9 +176,6 @@ def test_the_usable_cache_is_told_beside_the_reported_one() -> None:
     assert "pages of 2 MiB" in huge
     assert "(16 MiB still, 24 MiB no more; from " in usable
     assert usable.endswith("the system reports 32 MiB.")
-
-
-def test_no_knee_is_told_too() -> None:
     said = answers.latency_answer(run(*chased(4096, curve(2048 * MIB))))[-1]
     assert said == "No knee is seen between the second-level cache and main memory; the system reports 32 MiB."
 
@@ -209,8 +199,3 @@ def test_launches_that_were_not_made_ready_have_a_reason_in_place_of_ratios(made
     sentences = memory.answer(run(made))
     assert [(reason or "") in x for x in sentences if "no figure" in x] == [True] * bool(reason)
     assert any("relative to" in x for x in sentences) != bool(reason)
-
-
-def test_a_run_of_something_else_says_nothing() -> None:
-    assert memory.answer(run()) == []
-    assert memory.answer(run(contest("other", result(Pages("clear", "fresh", MIB), [1e-6] * 8)))) == []

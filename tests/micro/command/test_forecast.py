@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -33,8 +33,7 @@ LOOK = forecast.first_look(CONTESTS[0], LIMITS)  # seconds foreseen, some 4 s
 
 
 class Machine:
-    """Whose rounds take `slower` times what is foreseen, and whose preparing `setup` seconds; it takes eight where it
-    is given that, or less."""
+    """Rounds that take `slower` times what is foreseen: eight where there is time, and `setup` seconds before."""
 
     limits = LIMITS
 
@@ -114,27 +113,19 @@ def test_a_budget_for_no_interval_at_all_still_measures_the_first() -> None:
 
 def test_a_trifle_is_measured_whatever_is_left() -> None:
     assert not forecast.out_of_time(8 / 6 * forecast.TRIFLE, 0.0) and forecast.out_of_time(1.4 * forecast.TRIFLE, 0.0)
+    said = forecast.announced(CONTESTS, Budget(60.0))
+    assert said.endswith("60 s of measuring, about 0 s to prepare and check them: 60 s in all")
 
 
-@pytest.mark.parametrize(("setup", "lines"), [(1.0, 0), (100.0, 1)])
-def test_preparing_that_takes_far_longer_than_foreseen_is_said_once(setup: float, lines: int) -> None:
-    _, told = measured(8 * LOOK, Machine(1.0, setup))
-    assert len(told) == lines
-    assert not told or "100 s for the first contest: about 0 s for the other 3" in told[0]
-
-
-def test_preparing_within_twice_its_forecast_is_not_said() -> None:
+def test_preparing_that_takes_far_longer_than_foreseen_is_said_once() -> None:
+    """Not what is within twice its forecast."""
+    assert measured(8 * LOOK, Machine(1.0, 1.0))[1] == []
+    (told,) = measured(8 * LOOK, Machine(1.0, 100.0))[1]
+    assert "100 s for the first contest: about 0 s for the other 3" in told
     large = Contest("large", "?", "variant", (Case(Gemm(8192, 8192, 8192), "numpy"),))
-    foreseen = forecast.preparing([large])
-    for times, told in ((1.9, False), (2.1, True)):
-        first = build.contest(contest="large", seconds={"setup": times * foreseen})
-        assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == told
-
-
-def test_what_is_announced_has_its_total() -> None:
-    assert forecast.announced(CONTESTS, Budget(60.0)).endswith(
-        "60 s of measuring, about 0 s to prepare and check them: 60 s in all"
-    )
+    for times, is_told in ((1.9, False), (2.1, True)):
+        first = build.contest(contest="large", seconds={"setup": times * forecast.preparing([large])})
+        assert bool(forecast.corrected(first, [large, contest("second")], 60.0)) == is_told
 
 
 # The share that is kept for further contests
@@ -161,41 +152,17 @@ def again(run: Run) -> list[Contest]:
     return [contest("second")] if run.contests else []
 
 
-@pytest.fixture
-def measure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[tuple[str, ...], float]]]:
-    def measure(kept: float, over: float = 0.0) -> list[tuple[tuple[str, ...], float]]:
-        file = Measured(over)
-        monkeypatch.setattr(session, "_measure", file.measure)
-        plan = Plan(
-            "x",
-            (contest("first"),),
-            Budget(10.0),
-            ("cpu",),
-            frozenset(),
-            "time",
-            Outputs(quiet=True),
-            refine=again,
-            kept=kept,
-        )
-        at: Any = SimpleNamespace(
-            file=file, progress=SimpleNamespace(contests=1), runner=SimpleNamespace(limits=LIMITS)
-        )
-        session.measure_plan(at, plan)
-        return file.had
-
-    return measure
-
-
-def test_what_is_kept_is_there_for_the_second(measure: Callable[..., Any]) -> None:
-    assert measure(0.4) == [(("first",), 6.0), (("second",), 4.0)]
-
-
-def test_a_first_that_takes_longer_takes_it_from_the_second_which_is_measured_all_the_same(
-    measure: Callable[..., Any],
+@pytest.mark.parametrize(
+    ("kept", "over", "second"), [(0.4, 0.0, 4.0), (0.4, 1.0, 3.0), (0.4, 9.0, 0.0), (0.0, 0.0, None)]
+)
+def test_the_second_contest_has_what_is_kept_and_left(
+    monkeypatch: pytest.MonkeyPatch, kept: float, over: float, second: float | None
 ) -> None:
-    assert measure(0.4, over=1.0) == [(("first",), 6.0), (("second",), 3.0)]
-    assert measure(0.4, over=9.0) == [(("first",), 6.0), (("second",), 0.0)]
-
-
-def test_without_it_the_second_needs_seconds_that_are_left(measure: Callable[..., Any]) -> None:
-    assert measure(0.0) == [(("first",), 10.0)]
+    """A first that takes longer takes it from the second, which is measured all the same where seconds are kept."""
+    file, more = Measured(over), {"refine": again, "kept": kept}
+    monkeypatch.setattr(session, "_measure", file.measure)
+    plan = Plan("x", CONTESTS[:1], Budget(10.0), ("cpu",), frozenset(), "time", Outputs(quiet=True), **more)
+    runner = SimpleNamespace(limits=LIMITS)
+    at: Any = SimpleNamespace(file=file, progress=SimpleNamespace(contests=1), runner=runner)
+    session.measure_plan(at, plan)
+    assert file.had == [(("first",), 10.0 * (1 - kept)), *([(("second",), second)] if second is not None else [])]

@@ -1,20 +1,28 @@
-"""The command line: what is refused with one line, what a plan shows, what a run prints where, and how it was typed."""
+"""The command line: refusals, plans, what is printed where, how it was typed; `--profile` between perf's marks."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
-from micro.command import environment
+from kernels.devices.fake import Fake
+from micro.command import environment, profile
+from micro.gemm import BENCHMARK
+from micro.planning import options
 from micro.planning.contest import parse
+from micro.worker import check
 from reports import store
-from reports.__main__ import main
 from tests.conftest import Ran
 from tests.processes import ROOT, python
 
@@ -24,12 +32,11 @@ QUICK = (*SIZE, *FAKE, "--variant", "openblas,naive")
 Gemm = Callable[..., Ran]
 
 
-def refused(ran: Ran, lines: int = 1) -> None:
-    """Exit code 2, so many lines for the person at most, nothing else."""
-    assert ran.code == 2
-    assert ran.out == ""
+def refused(ran: Ran, lines: int = 1, code: int = 2) -> None:
+    """Exit with this code, so many lines for the person at most, nothing else."""
+    assert (ran.code, ran.out) == (code, "")
     assert 1 <= len(ran.err.splitlines()) <= lines, ran.err
-    assert "Traceback" not in ran.err
+    assert "Traceback" not in ran.err and (lines > 1 or ran.err.startswith("micro.gemm: "))
 
 
 @pytest.mark.parametrize("words", ["--m", "--banana", "--until banana", "--target -1%", "-q -v", "stray"])
@@ -37,17 +44,13 @@ def test_bad_options_are_refused_with_few_lines(gemm: Gemm, words: str) -> None:
     refused(gemm(*words.split()), lines=6)
 
 
-def test_a_variant_from_a_path_reaches_the_report(gemm: Gemm, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text("from kernels.ops.gemm.variants import VARIANTS\nROW = VARIANTS[0]\n")
-    ran = gemm(*SIZE, *FAKE, "--variant", f"openblas,{path}:ROW")
-    assert ran.code == 0
-    assert "mine.py:ROW" in ran.out
-
-
-def test_refusals_leave_no_file_behind(gemm: Gemm, tmp_path: Path) -> None:
-    refused(gemm(*QUICK, "--csv", "no_such_folder/x", "-o", str(tmp_path / "run.jsonl")))
-    assert not (tmp_path / "run.jsonl").exists()
+def test_refusals_leave_files_as_they_are(gemm: Gemm, tmp_path: Path) -> None:
+    there = tmp_path / "a.csv"
+    there.write_text("of before\n")
+    for words in (["--csv", "no_such_folder/x"], ["--csv", str(there), "--json", str(tmp_path / "none" / "x")]):
+        refused(gemm(*QUICK, *words, "-o", str(tmp_path / "run.jsonl")))
+        assert [x.name for x in tmp_path.iterdir() if x.name != "state"] == ["a.csv"]
+    assert there.read_text() == "of before\n"
 
 
 def test_a_plan_lists_contests_and_cases(gemm: Gemm) -> None:
@@ -71,17 +74,11 @@ def test_only_and_not_choose_contests(gemm: Gemm) -> None:
 @pytest.mark.parametrize(
     ("until", "status"), [("plan", "planned"), ("build", "built"), ("run", "ran"), ("check", "ran"), ("time", "ok")]
 )
-def test_the_ladder(gemm: Gemm, until: str, status: str) -> None:
+def test_the_ladder_in_a_document(gemm: Gemm, until: str, status: str) -> None:
     ran = gemm(*QUICK, "--until", until, "--json", "-")
-    results = json.loads(ran.out)["results"]
-    assert ran.code == 0
-    assert {result["status"] for result in results if result["role"] == "measured"} == {status}
-
-
-def test_a_document_has_stdout_to_itself(gemm: Gemm) -> None:
-    ran = gemm(*QUICK, "--json", "-")
-    assert json.loads(ran.out)["format"] == 1
-    assert "scripted clock" in ran.err
+    document = json.loads(ran.out)
+    assert (ran.code, document["format"]) == (0, 1) and "scripted clock" in ran.err
+    assert {result["status"] for result in document["results"] if result["role"] == "measured"} == {status}
 
 
 def test_without_a_document_the_answer_goes_to_stdout(gemm: Gemm) -> None:
@@ -124,20 +121,6 @@ def test_the_command_itself_refuses() -> None:
     refused(Ran(ran.returncode, ran.stdout, ran.stderr))
 
 
-def test_a_reader_that_leaves_early_costs_no_traceback() -> None:
-    ran = subprocess.run(
-        f"{sys.executable} -m micro.gemm --m 1:2000:+1 --list | head -1",
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("gemm/m:1/")
-
-
 # Documents
 
 
@@ -148,26 +131,6 @@ def test_a_document_is_replaced_when_the_new_one_is_whole(gemm: Gemm, tmp_path: 
     assert there.read_text().startswith("contest")
     assert json.loads(new.read_text())["results"]
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_a_refused_command_leaves_a_document_as_it_is(gemm: Gemm, tmp_path: Path) -> None:
-    there = tmp_path / "a.csv"
-    there.write_text("of before\n")
-    assert gemm(*QUICK, "--csv", str(there), "--json", str(tmp_path / "none" / "x")).code == 2
-    assert there.read_text() == "of before\n"
-    assert not list(tmp_path.glob("*.part"))
-
-
-def test_an_export_leaves_a_file_of_another_kind(
-    gemm: Gemm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, source = tmp_path / "run.jsonl", tmp_path / "mine.c"
-    source.write_text("int x;\n")
-    assert gemm(*QUICK, "-o", str(run)).code == 0
-    assert store.read(run).results
-    assert main(["export", str(run), "--to", "csv", "-o", str(source)]) == 2
-    assert "does not end in .csv" in capsys.readouterr().err
-    assert source.read_text() == "int x;\n"
 
 
 @pytest.mark.slow
@@ -184,41 +147,6 @@ def test_a_reader_that_leaves_early_costs_no_document(tmp_path: Path) -> None:
     assert list((tmp_path / "pictures").iterdir())
 
 
-# What a command of the suite does is replaced by what it would record as typed.
-STARTED = """
-import runpy, sys
-from micro.command import line, environment
-line.guarded = lambda name, body: print(environment.command_line()) or 0
-how, sys.argv = sys.argv[1], sys.argv[1:]
-if how.endswith(".py"):
-    runpy.run_path(how, run_name="__main__")
-else:
-    runpy.run_module(how, run_name="__main__", alter_sys=True)
-"""
-
-
-def started(*words: str) -> str:
-    ran = python("-c", STARTED, *words)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout.rstrip("\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["macro", "run", "fcn-s", "--batch", "64"], "python -m macro run fcn-s --batch 64"),
-        (["micro", "all", "--budget", "3s"], "python -m micro all --budget 3s"),
-        (["micro.gemm", "--m", "8"], "python -m micro.gemm --m 8"),
-        (["micro.ab", "--", "micro.gemm"], "python -m micro.ab -- micro.gemm"),
-        (["micro.stream", "--only", "a b"], "python -m micro.stream --only 'a b'"),
-        (["micro/gemm.py", "--m", "8"], "python micro/gemm.py --m 8"),
-        ([f"{ROOT}/micro/gemm.py", "--m", "8"], "python micro/gemm.py --m 8"),
-    ],
-)
-def test_a_command_of_the_suite_as_it_was_started(words: list[str], told: str) -> None:
-    assert started(*words) == told
-
-
 def test_a_run_file_keeps_it(tmp_path: Path) -> None:
     words = ["--m", "8", "--n", "8", "--k", "8", "--variant", "openblas", "--device", "fake", "-q", "--budget", "0.2s"]
     ran = python("-m", "micro.gemm", *words, "-o", "run.jsonl", cwd=tmp_path, state=tmp_path / "state")
@@ -230,21 +158,162 @@ def test_a_run_file_keeps_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "script", "told"),
     [
-        ("kernels.__main__", f"{ROOT}/kernels/__main__.py", "python -m kernels --x"),
-        ("macro.__main__", f"{ROOT}/macro/__main__.py", "python -m macro --x"),
+        ("kernels.__main__", f"{ROOT}/kernels/__main__.py", "python -m kernels --x 'a b'"),
+        ("macro.__main__", f"{ROOT}/macro/__main__.py", "python -m macro --x 'a b'"),
+        ("micro.gemm", f"{ROOT}/micro/gemm.py", "python -m micro.gemm --x 'a b'"),
+        (None, f"{ROOT}/micro/gemm.py", "python micro/gemm.py --x 'a b'"),
         (None, "script.py", "from Python: script.py"),
-        (None, f"{ROOT}/script.py", "from Python: script.py"),
-        (None, f"{ROOT}/.venv/bin/jupyter", "from Python: jupyter"),
         ("ipykernel_launcher", f"{ROOT}/ipykernel_launcher.py", "from Python: ipykernel_launcher.py"),
         ("pytest.__main__", f"{ROOT}/pytest/__main__.py", "from Python: __main__.py"),
-        ("__main__", f"{ROOT}/macro", "python macro --x"),
+        ("__main__", f"{ROOT}/macro", "python macro --x 'a b'"),
         (None, "", "from Python: interactive"),
     ],
 )
 def test_each_way_to_start_it(monkeypatch: pytest.MonkeyPatch, module: str | None, script: str, told: str) -> None:
     """An environment in the checkout, or the suite among other packages, makes none of these a module of the suite."""
+    monkeypatch.chdir(ROOT)
     main = ModuleType("__main__")
     monkeypatch.setattr(main, "__spec__", SimpleNamespace(name=module) if module else None)
     monkeypatch.setitem(sys.modules, "__main__", main)
-    monkeypatch.setattr(sys, "argv", [script, "--x"])
+    monkeypatch.setattr(sys, "argv", [script, "--x", "a b"])
     assert environment.command_line() == told
+
+
+CASE = ("--m", "8", "--n", "8", "--k", "8", "--variant", "openblas")
+# The end of the command's process closes its FIFOs, and no test is one.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
+
+class Perf(threading.Thread):
+    """perf's end of the two FIFOs that switch it on and off: writes down each word and answers it."""
+
+    def __init__(self, folder: Path, journal: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.fifos = folder / "control", folder / "answer"
+        for path in self.fifos:
+            os.mkfifo(path)
+        self._journal = journal
+
+    def run(self) -> None:
+        with self.fifos[0].open() as control, self.fifos[1].open("w") as answer:
+            for word in control:
+                self._journal.append(word.strip())
+                answer.write("ack\n")
+                answer.flush()
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the device of the command does, in order."""
+    device = Fake()
+    monkeypatch.setattr(profile, "open_device", lambda name: device)
+    monkeypatch.setattr(check, "LATE", 0.0)
+    return device.journal
+
+
+def test_one_launch_between_the_marks(gemm: Gemm, journal: list[str], tmp_path: Path) -> None:
+    perf = Perf(tmp_path, journal)
+    perf.start()
+    ran = gemm(*CASE, *FAKE, "--profile", ",".join(map(str, perf.fifos)))
+    assert ran.code == 0, ran.err
+    start, end = journal.index("enable"), journal.index("disable")
+    assert journal[start + 1 : end] == ["launch openblas", "sync"]
+    assert journal[start - 3 : start] == ["launch openblas", "launch openblas", "sync"]  # warm by then
+    assert journal[end + 1 :] == [] and journal[0] == "prepare openblas"
+    assert journal.count("launch openblas") == 8 + 2 + 1  # checked first, warmed up, the one that counts
+    assert (journal.count("enable"), journal.count("disable")) == (1, 1)
+    assert ran.out.startswith("gemm/m:8/n:8/k:8/variant:openblas/device:fake/threads:1: one warmed launch, ")
+    assert len(ran.out.splitlines()) == 1  # perf is there already
+
+
+# The line
+
+
+def printed(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """The words of the line that a command prints."""
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "micro" / "gemm.py"), *words])
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="micro.gemm"))
+    ran = gemm(*words)
+    assert ran.code == 0, ran.err
+    return shlex.split(ran.out.splitlines()[1])
+
+
+def test_the_line_starts_perf_with_the_same_command(gemm: Gemm, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (*CASE, *FAKE, "--profile")
+    line = printed(gemm, monkeypatch, *words)
+    perf, command = line[line.index("perf") : line.index("--")], line[line.index("--") + 1 :]
+    (control,) = [word for word in perf if word.startswith("fifo:")]
+    fifos = control.removeprefix("fifo:").split(",")
+    assert perf[:2] == ["perf", "record"] and perf[perf.index("-D") + 1] == "-1"  # off until the first mark
+    made = line[line.index("mkfifo") + 1 : line.index("perf")]
+    assert [word.rstrip(";") for word in made] == fifos and len(fifos) == 2
+    assert command[0] == sys.executable
+    same = ["-m", "micro.gemm", *words, f"{','.join(fifos)};"]
+    assert command[1 : 1 + len(same)] == same
+
+
+@pytest.mark.parametrize(
+    "words", [(*CASE, *FAKE, "--profile"), ("--profile", *CASE, *FAKE), (*CASE, *FAKE, "--profile=")]
+)
+def test_the_line_s_command_is_one(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    line = [word.rstrip(";") for word in printed(gemm, monkeypatch, *words)]
+    command = line[line.index("micro.gemm") + 1 : line.index("report") - 1]
+    found, rest = options.parser(BENCHMARK, "gemm").parse_known_args(command)
+    assert not rest
+    assert found.profile.count(",") == 1 and "fifo:" + found.profile in line
+
+
+# What is refused_in_a_line
+
+
+@pytest.mark.parametrize("other", ["missing", "there"])
+def test_files_that_are_no_fifos_are_refused_and_left_alone(gemm: Gemm, tmp_path: Path, other: str) -> None:
+    for name in ("run.jsonl", "there"):
+        (tmp_path / name).write_text("precious\n")
+    ran = gemm(*CASE, *FAKE, "--profile", f"{tmp_path}/run.jsonl,{tmp_path}/{other}")
+    assert (tmp_path / "run.jsonl").read_text() == "precious\n"
+    refused(ran)
+
+
+@pytest.mark.parametrize("fault", ["wrong", "raises"])
+def test_a_kernel_that_is_wrong_or_raises(gemm: Gemm, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    def answers(self: Any, problem: Any, buffers: Any) -> None:
+        if fault == "raises":
+            raise ArithmeticError("no such product")
+
+    monkeypatch.setattr(Fake, "_answer", answers)
+    monkeypatch.setattr(check, "LATE", 0.0)
+    refused(gemm(*CASE, *FAKE, "--profile"), code=1)
+
+
+ASKS = """
+import numpy as np
+from kernels.libs import openblas
+
+def asks(problem, a, b, c):
+    np.matmul(a, b, out=c)
+    print("threads:", openblas.load("numpy").get_threads())
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
+def test_it_runs_on_the_threads_of_its_case(own_state: Path, tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(ASKS)
+    words = [*CASE[:-1], f"{tmp_path}/asks.py:asks", "--threads", "1", "--profile"]
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-m", "micro.gemm", *words]
+    ran = subprocess.run(command, cwd=ROOT, env=free, stdout=subprocess.PIPE, text=True)
+    assert {line for line in ran.stdout.splitlines() if "threads:" in line and "gemm" not in line} == {"threads: 1"}
+
+
+# Under Nsight Compute
+
+
+def test_the_same_command_under_ncu() -> None:
+    """By this Python, its words as they were typed, the launch alone, clocks as in a measurement."""
+    command = "/usr/bin/python3 -m micro.gemm --variant '/a b/mine.py:f' --device cuda:0 --profile"
+    words = shlex.split(profile.gpu_line(command))
+    at = words.index(sys.executable)
+    assert words[0] == "ncu" and words[at + 1 :] == shlex.split(command)[1:]
+    options = dict(itertools.pairwise(words[1:at]))
+    assert options["--profile-from-start"] == "off" and options["--clock-control"] == "none"

@@ -66,8 +66,7 @@ def shares(
     limits: Mapping[str, Limits] = LIMITS,
     without: Callable[[Case], bool] = lambda ceiling: False,
 ) -> list[case_ceilings.Share]:
-    """Of cases that take so long, in the same rounds as ceilings of FLOPS and BYTES a second and thread, whose visits
-    by the wall take `stopped` times as long; `without` those that could not be measured."""
+    """Return shares of cases timed beside ceilings, whose visits take `stopped` times as long; some `without`."""
     ceilings = [x for x in case_ceilings.cases(cases, limits) if not without(x)]
     took = [*times, *(seconds(case, tensor) for case in ceilings)]
     noise = np.random.default_rng(3).normal(1, 0.001, (ROUNDS, 1))
@@ -106,11 +105,12 @@ def test_each_device_has_ceilings_of_its_own() -> None:
 
 
 def test_the_time_of_a_call_on_a_gpu_has_no_ceiling() -> None:
-    """It is the caller's; on a CPU caller and device are one."""
-    call = Calls("empty", 1)
+    """It is the caller's; on a CPU caller and device are one. Nor have words that stay within a multiprocessor."""
+    call, load = Calls("empty", 1), Case(Exchange("load"), "cuda", Setting(device="cuda:0"))
     assert call.on_host
-    assert not case_ceilings.cases([Case(call, "cuda-c", Setting(device="fake:cuda"))], LIMITS)
+    assert not case_ceilings.cases([Case(call, "cuda-c", Setting(device="fake:cuda")), load], LIMITS)
     assert case_ceilings.cases([Case(call, "c", Setting(device="fake"))], LIMITS)
+    assert shares(load, product("cuda:0"), times=(1e-9, 1.0))[0] == case_ceilings.Share(None, None, None)
 
 
 def test_what_crosses_the_link_to_the_host_is_a_share_of_its_clock() -> None:
@@ -124,26 +124,17 @@ def test_what_crosses_the_link_to_the_host_is_a_share_of_its_clock() -> None:
     assert shares(*cases, times=(1.0, 1.0)) == [case_ceilings.Share(None, None, None)] * 2
 
 
-def test_words_that_stay_within_a_multiprocessor_have_no_ceiling() -> None:
-    load = Case(Exchange("load"), "cuda", Setting(device="cuda:0"))
-    assert not case_ceilings.cases([load], LIMITS)
-    assert shares(load, product("cuda:0"), times=(1e-9, 1.0))[0] == case_ceilings.Share(None, None, None)
-
-
 def test_several_threads_are_bounded_by_as_many_at_once() -> None:
     """Each number of threads has its own; two reach twice the rate of one here, in slices of their own."""
     one, two = product("cpu", size=LARGE), product("cpu", size=LARGE, threads=2)
     found = case_ceilings.cases([two, one, two], LIMITS)
     assert [(x.problem.op, x.setting.threads) for x in found] == [("fma", 2), ("stream", 2), ("fma", 1), ("stream", 1)]
     fma: Any = found[0].problem
-    assert (fma.processors, fma.flops) == (2, 2 * case_ceilings.TEAM_STEPS / case_ceilings.STEPS * flops_of(found[2]))
+    longer = case_ceilings.TEAM_STEPS / case_ceilings.STEPS
+    assert (fma.processors, fma.flops) == (2, 2 * longer * found[2].problem.flops)
     first, second = shares(two, one, times=(arithmetic(two) / 2 / 0.5, arithmetic(one) / 0.9))
     assert (first.name, second.name) == (f"{peak_name('cpu')}, 2 threads", peak_name("cpu"))
     assert (first.percent, second.percent) == pytest.approx((50, 90), abs=0.5)
-
-
-def flops_of(case: Case) -> float:
-    return case.problem.flops
 
 
 def test_what_beats_one_thread_twice_is_refused_where_two_reach_less() -> None:
@@ -172,14 +163,6 @@ def test_a_ceiling_of_several_threads_is_the_fastest_visit_around() -> None:
     assert (least[: ROUNDS // 2] == 1).all() and (least[ROUNDS // 2 + case_ceilings.AROUND :] == 2).all()
 
 
-def test_the_nearer_bound_is_the_ceiling() -> None:
-    case = product("cpu")
-    assert inputs(case) < arithmetic(case)
-    (share,) = shares(case, times=(2 * arithmetic(case),))
-    assert share.percent == pytest.approx(50, abs=0.1)
-    assert share.name is not None and share.name.startswith("FMA ") and share.refusal is None
-
-
 def test_another_device_s_ceiling_is_none_of_ours() -> None:
     """The CPU's multiply-adds are ten times slower here than the GPU does its product."""
     both = product("fake"), product("fake:cuda")
@@ -189,17 +172,12 @@ def test_another_device_s_ceiling_is_none_of_ours() -> None:
 
 
 def test_a_type_without_an_instruction_is_a_share_of_single_precision_and_not_refused() -> None:
-    """Four times as fast: fixed point could be."""
-    case = product("cpu", "bf16", variant="torch", size=LARGE)
-    (share,) = shares(case, times=(arithmetic(case) / 4,))
+    """Four times as fast: fixed point could be; of bytes none is known."""
+    coarse, small = (product("cpu", dtype, variant="torch", size=LARGE) for dtype in ("bf16", "int8"))
+    (share,) = shares(coarse, times=(arithmetic(coarse) / 4,))
     assert share.name == f"{peak_name('cpu')} in place of bf16" and share.refusal is None
     assert share.percent == pytest.approx(400, abs=1)
-
-
-def test_bytes_without_an_instruction_have_no_ceiling_that_is_known() -> None:
-    case = product("cpu", "int8", variant="torch", size=LARGE)
-    (share,) = shares(case, times=(arithmetic(case) / 5,))
-    assert share == case_ceilings.Share(None, None, None)
+    assert shares(small, times=(arithmetic(small) / 5,)) == [case_ceilings.Share(None, None, None)]
 
 
 CORES = replace(SMALL, features=("avx512bf16", "avx512vnni"))
@@ -226,85 +204,67 @@ def test_where_one_instruction_could_not_be_measured_none_refuses(left_out: str,
     case = product("cpu", "bf16", variant="torch", size=LARGE)
     both = {"avx512bf16": FLOPS, "amxbf16": 4 * FLOPS}
     (share,) = shares(
-        case, times=(arithmetic(case) / 8,), tensor=both, limits=limits, without=lambda x: unit_of(x) == left_out
+        case,
+        times=(arithmetic(case) / 8,),
+        tensor=both,
+        limits=limits,
+        without=lambda x: vars(x.problem).get("unit") == left_out,
     )
     assert (share.name, share.refusal is None) == (name, bool(left_out))
-
-
-def unit_of(case: Case) -> str:
-    return case.problem.unit if isinstance(case.problem, Mma) else "none"
 
 
 @pytest.mark.parametrize("device", ["cpu", "fake", "fake:cuda"])
 def test_what_beats_its_arithmetic_is_refused(device: str) -> None:
     case = product(device)
-    (share,) = shares(case, times=(arithmetic(case) / 2,))
-    assert share.refusal is not None
-    assert share.refusal.startswith("2.00 times its ceiling (FMA ")
-    assert share.refusal.endswith("): it cannot have done this work")
-
-
-def test_a_little_faster_is_noise() -> None:
-    case = product("cpu")
-    assert shares(case, times=(arithmetic(case) / 1.04,))[0].refusal is None
-    assert shares(case, times=(arithmetic(case) / 1.06,))[0].refusal is not None
-
-
-def copied(device: str, size: int) -> Case:
-    return Case(Stream("read", size), bounding("stream", kind_of(device).kernels), Setting(device=device))
-
-
-@pytest.mark.parametrize(
-    ("device", "size", "refused"),
-    [
-        ("cpu", 1 << 16, True),
-        ("fake:cuda", 1 << 16, False),
-        ("fake:cuda", 7 << 20, False),
-        ("fake:cuda", 9 << 20, True),
-    ],
-)
-def test_a_gpu_s_read_of_little_is_no_bound(device: str, size: int, refused: bool) -> None:
-    """Of a last level of 2 MiB."""
-    case = copied(device, size)
-    (share,) = shares(case, times=(inputs(case) / 3,))
-    assert (share.refusal is not None) == refused
-    assert share.percent == (pytest.approx(300, abs=1) if refused else None)
-
-
-@pytest.mark.parametrize(
-    ("problem", "comes"),
-    [
-        (Stream("read", 4096), 4096 + 4),
-        (Stream("copy", 4096), 2 * 4096),
-        (Stream("triad", 4096), 3 * 4096),
-        (Update(32, 32, 8, part="update"), 2 * 4096),
-        (Update(32, 32, 8, part="scale"), 4096),
-        (Update(32, 32, 8, part="clear"), 4096),
-        (Update(32, 32, 8, "momentum", "update"), 3 * 4096),
-        (Saxpy(4096, "warm"), PASSES * 2 * 4096),
-        (Pages("clear", "fresh", 4096), 0),
-    ],
-    ids=lambda x: getattr(x, "name", str(x)),
-)
-def test_what_is_written_comes_to_the_cache_once(problem: Any, comes: int) -> None:
-    """An input, a line that is written, one that is read and written: each once; of its own memory nothing."""
-    assert case_ceilings._brought(problem) == pytest.approx(comes, rel=2e-3)
-
-
-def test_a_kernel_that_reads_and_writes_is_compared_with_all_that_it_touches() -> None:
-    case = Case(Update(1024, 1024, 64, part="update"), "c", Setting(device="fake"))
-    assert brought(case) == 2 * inputs(case)
-    (share,) = shares(case, times=(2 * brought(case),))
+    assert inputs(case) < arithmetic(case)
+    (share,) = shares(case, times=(2 * arithmetic(case),))
     assert share.percent == pytest.approx(50, abs=0.1)
-    assert share.name == "read 8 MiB" and share.refusal is None
+    assert share.name is not None and share.name.startswith("FMA ") and share.refusal is None
+    (share,) = shares(case, times=(arithmetic(case) / 2,))
+    assert share.refusal == f"2.00 times its ceiling ({share.name}): it cannot have done this work"
+    for times, is_refused in ((1.04, False), (1.06, True)):  # a little faster is noise
+        assert bool(shares(case, times=(arithmetic(case) / times,))[0].refusal) == is_refused
+
+
+def test_a_gpu_s_read_of_little_is_no_bound() -> None:
+    """Of a last level of 2 MiB."""
+    for device, mib, refused in (
+        ("cpu", 1, True),
+        ("fake:cuda", 1, False),
+        ("fake:cuda", 7, False),
+        ("fake:cuda", 9, True),
+    ):
+        variant = bounding("stream", kind_of(device).kernels)
+        case = Case(Stream("read", mib << 20), variant, Setting(device=device))
+        (share,) = shares(case, times=(inputs(case) / 3,))
+        assert (share.refusal is not None) == refused
+        assert share.percent == (pytest.approx(300, abs=1) if refused else None)
+
+
+def test_what_is_written_comes_to_the_cache_once() -> None:
+    """An input, a line that is written, one that is read and written: each once; of its own memory nothing."""
+    comes: dict[Any, int] = {
+        Stream("read", 4096): 4096 + 4,
+        Stream("copy", 4096): 2 * 4096,
+        Stream("triad", 4096): 3 * 4096,
+        Update(32, 32, 8, part="update"): 2 * 4096,
+        Update(32, 32, 8, part="scale"): 4096,
+        Update(32, 32, 8, part="clear"): 4096,
+        Update(32, 32, 8, "momentum", "update"): 3 * 4096,
+        Saxpy(4096, "warm"): PASSES * 2 * 4096,
+        Pages("clear", "fresh", 4096): 0,
+    }
+    for problem, nbytes in comes.items():
+        assert case_ceilings._brought(problem) == pytest.approx(nbytes, rel=2e-3), problem.name
 
 
 @pytest.mark.parametrize("stopped", [1.0, 10.0])
 def test_a_ceiling_that_others_stopped_is_none_the_lower(stopped: float) -> None:
-    """No case does ten times its ceiling because a neighbor ran while the ceiling was measured."""
+    """Compared with all that it touches; a neighbor that ran while the ceiling was measured makes it no faster."""
     case = Case(Update(1024, 1024, 64, part="update"), "c", Setting(device="fake"))
+    assert brought(case) == 2 * inputs(case)
     (share,) = shares(case, times=(brought(case) / 0.9,), stopped=stopped)
-    assert share.percent == pytest.approx(90, abs=0.1) and share.refusal is None
+    assert share.percent == pytest.approx(90, abs=0.1) and (share.name, share.refusal) == ("read 8 MiB", None)
 
 
 def test_a_write_that_fetches_no_line_is_not_refused() -> None:

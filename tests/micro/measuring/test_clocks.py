@@ -43,10 +43,8 @@ pytestmark = pytest.mark.usefixtures("no_canaries")
 def test_the_clock_of_a_case(call: float, launches: int, threads: int, clock: str) -> None:
     case = Case(PROBLEM, "openblas", Setting(threads=threads))
     assert clocks([case], ContestCost((launches,), (call * launches,), call)) == (clock,)
-
-
-def test_a_system_that_tells_no_waits_from_losses_takes_the_wall() -> None:
-    assert clocks([FIRST], ContestCost((1,), (1.0,), 1.0, queues=False)) == ("wall",)
+    no_queues = ContestCost((launches,), (call * launches,), call, queues=False)  # waits are not told from losses
+    assert clocks([case], no_queues) == ("wall",)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +102,9 @@ def test_a_result_is_contended_above_a_fifth(own_state: Path, period: int, statu
 def test_of_rounds_that_were_all_rejected_there_are_times_and_no_verdict(own_state: Path) -> None:
     told = run(Local(Host(Busy(1), 0)), CONTEST, seconds=0.3)
     (compared,) = told.comparisons
-    count = len(measured(told)[0].rounds)
     assert (compared.verdict, compared.ratio, compared.p) == ("unresolved", None, None)
-    assert compared.reason == (
-        f"0 of the 6 rounds that an interval needs, {count} more were rejected; the budget ran out"
-    )
+    reason = f"0 of the 6 rounds that an interval needs, {len(measured(told)[0].rounds)} more were rejected"
+    assert compared.reason == f"{reason}; the budget ran out"
     for result in measured(told):
         assert result.seconds is not None and result.seconds.median == pytest.approx(CALL, rel=0.02)
         assert result.warnings == (
@@ -187,25 +183,21 @@ def test_a_system_without_run_delays_is_told(own_state: Path, queues: bool) -> N
         assert any("how long a process is queued" in warning for warning in result.warnings) != queues
 
 
-def test_a_throttled_run_is_contended(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    periods = iter(range(1000))
-    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(throttled=next(periods)))
-    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), CONTEST)
-    for result in measured(told):
-        assert result.status == "contended"
-        assert any("throttled" in warning for warning in result.warnings)
-
-
-@pytest.mark.parametrize(("threads", "status"), [(2, "contended"), (1, "ok")])
+@pytest.mark.parametrize(
+    ("threads", "status", "field", "share"),
+    [(2, "contended", "busy", 0.5), (1, "ok", "busy", 0.5), (1, "contended", "throttled", 1)],
+)
 def test_others_on_the_machine_matter_to_several_threads(
-    own_state: Path, monkeypatch: pytest.MonkeyPatch, threads: int, status: str
+    own_state: Path, monkeypatch: pytest.MonkeyPatch, threads: int, status: str, field: str, share: float
 ) -> None:
+    """A throttled run is contended by any."""
     seconds = iter(range(1000))
-    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), busy=0.5 * s))
+    monkeypatch.setattr(counters.Counters, "now", lambda: Counters(clock=(s := next(seconds)), **{field: share * s}))
     cases = tuple(Case(PROBLEM, name, Setting(threads)) for name in ("openblas", "naive"))
-    contest = Contest("two", "which is faster?", "variant", cases)
-    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), contest)
-    assert [result.status for result in measured(told)] == [status, status]
+    told = run(Local(Host(Fake(lambda name, problem: CALL), 0)), Contest("two", "which?", "variant", cases))
+    for result in measured(told):
+        assert result.status == status
+        assert any("throttled" in warning for warning in result.warnings) == (field == "throttled")
 
 
 # Paths
@@ -215,33 +207,28 @@ LIBRARY, TWO = Case(PROBLEM, "openblas"), Case(PROBLEM, "openblas", Setting(thre
 SPREAD, ALIKE = np.arange(16).reshape(8, 2) * 64, np.full((8, 2), 128)
 
 
-def taken(clocks: tuple[str, str], places: Any) -> Any:
-    cost = ContestCost((1, 1), (1e-3, 1e-3), 0.01)
-    return SimpleNamespace(clocks=clocks, opened=cost, look=SimpleNamespace(places=places))
+LONG, WALL, CPU = Goal(1.0, 0.01, 0.01), ("wall", "wall"), ("cpu", "cpu")
 
 
 @pytest.mark.parametrize(
-    ("cases", "clocks", "places", "goal", "words"),
+    ("second", "clocks", "places", "goal", "words"),
     [
-        ((LIBRARY, LIBRARY), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall",)),
-        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(1.0, 0.01, 0.01), ("cpu",)),
-        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(0.63, 0.01, 0.01), ("cpu", "one look")),
-        ((LIBRARY, LIBRARY), ("cpu", "cpu"), SPREAD, Goal(9.0, 0.01, 0.01, rounds=8), ("cpu", "one look")),
-        ((LIBRARY, LIBRARY), ("cpu", "cpu"), ALIKE, Goal(1.0, 0.01, 0.01), ("cpu", "fixed placement")),
-        ((LIBRARY, LIBRARY), ("wall", "wall"), ALIKE[:1], Goal(1.0, 0.01, 0.01), ("wall",)),
-        ((LIBRARY, Case(PROBLEM, "numpy")), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "python")),
-        ((TWO, TWO), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "threads")),
-        ((LIBRARY, TWO), ("wall", "wall"), SPREAD, Goal(1.0, 0.01, 0.01), ("wall", "threads", "lockstep")),
-        (
-            (LIBRARY, Case(PROBLEM, "openblas", Setting(heap="keep"))),
-            ("wall", "wall"),
-            SPREAD,
-            Goal(1.0, 0.01, 0.01),
-            ("wall", "lockstep"),
-        ),
+        (LIBRARY, WALL, SPREAD, LONG, "wall"),
+        (LIBRARY, CPU, SPREAD, LONG, "cpu"),
+        (LIBRARY, CPU, SPREAD, replace(LONG, seconds=0.63), "cpu, one look"),
+        (LIBRARY, CPU, SPREAD, replace(LONG, seconds=9.0, rounds=8), "cpu, one look"),
+        (LIBRARY, CPU, ALIKE, LONG, "cpu, fixed placement"),
+        (LIBRARY, WALL, ALIKE[:1], LONG, "wall"),
+        (Case(PROBLEM, "numpy"), WALL, SPREAD, LONG, "wall, python"),
+        (TWO, WALL, SPREAD, LONG, "wall, threads, lockstep"),
+        (Case(PROBLEM, "openblas", Setting(heap="keep")), WALL, SPREAD, LONG, "wall, lockstep"),
     ],
 )
-def test_path(
-    cases: tuple[Case, Case], clocks: tuple[str, str], places: Any, goal: Goal, words: tuple[str, ...]
-) -> None:
-    assert path(cases, taken(clocks, places), goal, (0, 1)) == words
+def test_path(second: Case, clocks: tuple[str, str], places: Any, goal: Goal, words: str) -> None:
+    def taken(*cases: Case) -> tuple[str, ...]:
+        cost = ContestCost((1, 1), (1e-3, 1e-3), 0.01)
+        measured: Any = SimpleNamespace(clocks=clocks, opened=cost, look=SimpleNamespace(places=places))
+        return path(cases, measured, goal, (0, 1))
+
+    assert taken(LIBRARY, second) == tuple(words.split(", "))
+    assert second != TWO or taken(TWO, TWO) == ("wall", "threads")

@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels.catalog import find
@@ -43,8 +43,6 @@ def fake(faults: dict[str, Exception] | None = None) -> Fake:
 
 def bound(device: Fake, name: str) -> Launch:
     """A launch of a variant called `name`."""
-    import numpy as np
-
     twin = device.adopt(replace(find("gemm", "openblas"), name=name))
     launch = twin.prepare(PROBLEM, device, Setting())([np.zeros((8, 8), "f4") for _ in "abc"])
     device.journal.clear()
@@ -53,20 +51,10 @@ def bound(device: Fake, name: str) -> Launch:
 
 def steps(names: str, launches: int, warm: int, cold: bool) -> tuple[list[str], worker_visits.Timed]:
     """The journal of one visit to each of `names`, by micro.worker.visits.stepwise."""
-    import numpy as np
-
-    device = fake()
-    kinds = sorted(set(names))
-    by_name = {name: bound(device, name) for name in kinds}
-    count = len(kinds)
-    visits = worker_visits.Visits(
-        np.array([kinds.index(name) for name in names]),
-        [],
-        [launches] * count,
-        [warm] * count,
-        [cold] * count,
-        list(range(count)),
-    )
+    device, kinds = fake(), sorted(set(names))
+    by_name, count = {name: bound(device, name) for name in kinds}, len(kinds)
+    order, each = np.array([kinds.index(name) for name in names]), list(range(count))
+    visits = worker_visits.Visits(order, [], [launches] * count, [warm] * count, [cold] * count, each)
     timed = worker_visits.stepwise(device, [[by_name[name]] for name in names], visits, ctypes.addressof(CELL))
     return device.journal, timed
 
@@ -91,8 +79,7 @@ def test_a_visit(launches: int, warm: int, cold: bool, words: list[str]) -> None
 
 def test_visits_come_in_the_order_handed_in() -> None:
     journal, timed = steps("XYYX", launches=1, warm=2, cold=False)
-    assert journal == visit("X") + visit("Y") + visit("Y") + visit("X")
-    assert len(timed.wall) == 4
+    assert journal == [word for name in "XYYX" for word in visit(name)] and len(timed.wall) == 4
 
 
 def heard(device: Fake, call: Callable[[], object]) -> list[str]:
@@ -160,13 +147,10 @@ def quiet(own_state: Path, light_fake: None) -> None:
     """Neither history nor large arenas."""
 
 
-def errors(step: str) -> list[Any]:
-    """Three errors at one step."""
-    return [
-        pytest.param(step, LaunchError("the device says no"), id=f"{step}, LaunchError"),
-        pytest.param(step, MemoryError("the device says no"), id=f"{step}, MemoryError"),
-        pytest.param(step, RuntimeError("the device says no"), id=f"{step}, RuntimeError"),
-    ]
+NO = "the device says no"
+ERRORS = pytest.mark.parametrize(
+    "error", [LaunchError(NO), MemoryError(NO), RuntimeError(NO)], ids=lambda x: type(x).__name__
+)
 
 
 def test_without_a_fault_both_have_times(quiet: None) -> None:
@@ -175,51 +159,42 @@ def test_without_a_fault_both_have_times(quiet: None) -> None:
     assert told.comparisons[0].verdict in ("same", "unresolved", "slower", "faster")
 
 
-@pytest.mark.parametrize(("step", "error"), errors("prepare openblas") + errors("launch openblas"))
+@ERRORS
+@pytest.mark.parametrize("step", ["prepare openblas", "launch openblas"])
 def test_a_fault_of_one_case_costs_that_case(quiet: None, step: str, error: Exception) -> None:
     told = run(Local(Host(fake({step: error}), 0)), CONTEST)
     first, second = measured(told)
-    assert (first.status, first.seconds) == ("failed", None)
-    assert "the device says no" in (first.reason or "")
+    assert (first.status, first.seconds) == ("failed", None) and NO in (first.reason or "")
     assert second.status == "ok"
     assert second.seconds is not None and second.seconds.median == pytest.approx(CALL)
     assert told.comparisons[0].verdict == "not comparable"
     assert "openblas" in (told.comparisons[0].reason or "")
 
 
-@pytest.mark.parametrize(
-    ("step", "error"), [x for step in ("sync", "mark", "hold", "release", "between") for x in errors(step)]
-)
+@ERRORS
+@pytest.mark.parametrize("step", ["sync", "mark", "hold", "release", "between"])
 def test_a_fault_of_the_device_costs_both_their_times(quiet: None, step: str, error: Exception) -> None:
     told = run(Local(Host(fake({step: error}), 0)), CONTEST)
     for result in measured(told):
-        assert (result.status, result.seconds) == ("failed", None)
-        assert "the device says no" in (result.reason or "")
+        assert (result.status, result.seconds) == ("failed", None) and NO in (result.reason or "")
     assert told.comparisons[0].verdict == "not comparable"
 
 
-def test_a_contest_that_memory_has_no_room_for_is_skipped(quiet: None) -> None:
-    told = run(Local(Host(fake({"sync": NoRoom("14 GiB are more than are free")}), 0)), CONTEST)
-    assert [(x.status, x.reason) for x in measured(told)] == [("skipped", "14 GiB are more than are free")] * 2
-
-
-def test_a_wrong_answer_is_wrong_and_has_no_time(quiet: None) -> None:
-    told = run(Local(Host(fake({"launch openblas": WrongResult("answers zeros")}), 0)), CONTEST)
-    first, second = measured(told)
-    assert (first.status, first.reason, first.seconds) == ("wrong", "answers zeros", None)
-    assert second.status == "ok"
-
-
-def test_what_is_not_here_is_skipped(quiet: None) -> None:
-    told = run(Local(Host(fake({"prepare openblas": Unavailable("no such library")}), 0)), CONTEST)
-    first, second = measured(told)
-    assert (first.status, first.reason, first.seconds) == ("skipped", "no such library", None)
-    assert second.status == "ok"
-
-
-def test_a_missing_ceiling_costs_the_times_not_the_command(quiet: None) -> None:
-    told = run(Local(Host(fake({"prepare c": Unavailable("no C compiler")}), 0)), CONTEST)
-    assert [result.status for result in measured(told)] == ["failed", "failed"]
+@pytest.mark.parametrize(
+    ("step", "error", "statuses", "reason"),
+    [
+        ("launch openblas", WrongResult("answers zeros"), ["wrong", "ok"], "answers zeros"),
+        ("prepare openblas", Unavailable("no such library"), ["skipped", "ok"], "no such library"),
+        ("sync", NoRoom("14 GiB are more than are free"), ["skipped"] * 2, "14 GiB are more than are free"),
+        ("prepare c", Unavailable("no C compiler"), ["failed"] * 2, "no C compiler"),  # of a ceiling
+    ],
+)
+def test_what_is_wrong_or_missing_has_a_reason(
+    quiet: None, step: str, error: Exception, statuses: list[str], reason: str
+) -> None:
+    found = measured(run(Local(Host(fake({step: error}), 0)), CONTEST))
+    assert [result.status for result in found] == statuses
+    assert reason in (found[0].reason or "") and found[0].seconds is None
 
 
 class DiesOnce(Local):
@@ -239,24 +214,16 @@ class DiesOnce(Local):
         return self.culprit
 
 
-@pytest.mark.parametrize("culprit", [0, 1])
-def test_a_crash_while_timing_costs_the_case_under_way(quiet: None, culprit: int) -> None:
-    found = measured(run(DiesOnce(Host(fake(), 0), culprit), CONTEST))
-    assert found[culprit].status == "failed"
-    assert "SIGSEGV" in (found[culprit].reason or "")
-    assert found[1 - culprit].status == "ok"
-
-
-def test_a_crash_of_no_case_in_particular_costs_all(quiet: None) -> None:
-    found = measured(run(DiesOnce(Host(fake(), 0), -1), CONTEST))
-    assert [result.status for result in found] == ["failed", "failed"]
-
-
-@pytest.mark.parametrize("ceiling", [2, 3])
-def test_a_crash_of_a_ceiling_costs_the_ceiling(quiet: None, ceiling: int) -> None:
-    told = run(DiesOnce(Host(fake(), 0), ceiling), CONTEST)
-    assert [result.status for result in measured(told)] == ["ok", "ok"]
-    assert len(told.results) == 3 and "SIGSEGV" in told.results[0].warnings[0]
+@pytest.mark.parametrize(
+    ("culprit", "failed"),
+    [(0, [0]), (1, [1]), pytest.param(-1, [0, 1], id="of no case in particular"), (2, []), (3, [])],
+)
+def test_a_crash_while_timing_costs_the_case_under_way(quiet: None, culprit: int, failed: list[int]) -> None:
+    told = run(DiesOnce(Host(fake(), 0), culprit), CONTEST)
+    found = measured(told)
+    assert [i for i, result in enumerate(found) if result.status == "failed"] == failed
+    assert all("SIGSEGV" in (found[i].reason or "") for i in failed)
+    assert failed or (len(told.results) == 3 and "SIGSEGV" in told.results[0].warnings[0])  # a ceiling's costs itself
 
 
 def test_a_worker_that_dies_at_its_start_fails_its_case(quiet: None, monkeypatch: pytest.MonkeyPatch) -> None:

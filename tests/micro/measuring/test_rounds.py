@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -47,10 +47,6 @@ def test_the_answer_is_known(ratio: float, verdict: str) -> None:
     assert len(m.times) in stats.LOOKS
 
 
-def test_more_noise_takes_more_rounds() -> None:
-    assert len(taken(noise=0.05).times) > len(taken(noise=0.001).times) == stats.LOOKS[0]
-
-
 @pytest.mark.parametrize(
     ("round_", "pairs", "first"), [(1e-4, [(0, 1)], 512), (1e-3, [(0, 1)], 64), (1e-4, [], ENOUGH)]
 )
@@ -80,16 +76,17 @@ def test_a_ratio_at_the_margin_is_known_to_be_there() -> None:
     assert len(m.times) < stats.LOOKS[-1]
 
 
-def test_the_most_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "LOOKS", (8, 16))
-    m = taken(noise=0.5)
-    assert (len(m.times), m.stopped) == (16, "the most rounds were taken")
-
-
-def test_a_tiny_budget_takes_one_round_and_says_so() -> None:
+def test_how_many_rounds_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(taken(noise=0.05).times) > len(taken(noise=0.001).times) == stats.LOOKS[0]
+    assert [len(taken(rounds=count).times) for count in (20, 3)] == [20, 3]
     m = taken(seconds=1e-9)
     assert (len(m.times), m.stopped) == (1, "the budget ran out")
     assert stats.judge(m.logs(0, 1), 0.01, last_only=True).shown is None
+    m = measure(crew(1.0, 0.005, (FIRST,)), [], Goal(30.0, 0.01, 0.01), lambda text: None)
+    assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known"), "a case alone"
+    monkeypatch.setattr(stats, "LOOKS", (8, 16))
+    m = taken(noise=0.5)
+    assert (len(m.times), m.stopped) == (16, "the most rounds were taken")
 
 
 def test_a_small_budget_has_one_look_at_its_last_round() -> None:
@@ -109,22 +106,29 @@ def test_seconds_for_no_interval_are_filled_up_for_a_first_look_by_what_is_left(
     assert len(m.times) == rounds
 
 
-def test_rounds_that_are_slower_than_they_were_when_opened_go_on_to_an_interval(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Foreseen are eight in the budget; they take four times as long."""
+def clocked(
+    monkeypatch: pytest.MonkeyPatch, took: float, cost: ContestCost, wall: Callable[[int], list[float]], goal: Goal
+) -> Measurement:
+    """Return what is measured on a clock that every round puts forward by `took`."""
     now = 0.0
 
     def row(number: int) -> tuple[list[float], list[float], list[float]]:
         nonlocal now
-        now += 2.0
-        return [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]
+        now += took
+        return wall(number), wall(number), [0.0, 0.0]
 
     monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
+    scripted: Any = Scripted((FIRST, SECOND), cost, row)
+    return measure(scripted, [(0, 1)], goal, lambda text: None)
+
+
+def test_rounds_that_are_slower_than_they_were_when_opened_go_on_to_an_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Foreseen are eight in the budget; they take four times as long."""
     for left, rounds in ((30.0, stats.FEWEST), (8.0, 4), (0.0, 3)):
-        scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.2, 0.2), 0.5), row)
-        m = measure(scripted, [(0, 1)], Goal(4.0, 1e-9, 0.01, left=left), lambda text: None)
-        assert len(m.times) == rounds
+        cost, goal = ContestCost((1, 1), (0.2, 0.2), 0.5), Goal(4.0, 1e-9, 0.01, left=left)
+        assert len(clocked(monkeypatch, 2.0, cost, lambda number: [1.0, 1.0], goal).times) == rounds
 
 
 @pytest.mark.parametrize(("seconds", "fixed", "rounds"), [(30.0, None, 50), (60.0, None, 100), (10.0, 20, 20)])
@@ -132,29 +136,10 @@ def test_rounds_longer_than_a_sign_of_life_go_on_to_the_budget(
     seconds: float, fixed: int | None, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the ratio is not known before. One of 0.6 s each."""
-    now = 0.0
-
-    def row(number: int) -> tuple[list[float], list[float], list[float]]:
-        nonlocal now
-        now += 0.6
-        wall = [0.3, 0.3 * (1 + 0.5 * (number % 2))]
-        return wall, wall, [0.0, 0.0]
-
-    monkeypatch.setattr("micro.measuring.rounds.time", SimpleNamespace(monotonic=lambda: now))
-    scripted: Any = Scripted((FIRST, SECOND), ContestCost((1, 1), (0.3, 0.3), 0.6), row)
-    m = measure(scripted, [(0, 1)], Goal(seconds, 0.01, 0.01, rounds=fixed), lambda text: None)
+    cost, goal = ContestCost((1, 1), (0.3, 0.3), 0.6), Goal(seconds, 0.01, 0.01, rounds=fixed)
+    m = clocked(monkeypatch, 0.6, cost, lambda number: [0.3, 0.3 * (1 + 0.5 * (number % 2))], goal)
     assert len(m.times) == pytest.approx(rounds, abs=1)
     assert m.stopped == "the budget ran out"
-
-
-def test_a_case_alone_takes_enough_rounds() -> None:
-    m = measure(crew(1.0, 0.005, (FIRST,)), [], Goal(30.0, 0.01, 0.01), lambda text: None)
-    assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known")
-
-
-def test_a_fixed_number_of_rounds() -> None:
-    assert len(taken(rounds=20).times) == 20
-    assert len(taken(rounds=3).times) == 3
 
 
 @pytest.mark.parametrize(("ratio", "seconds", "left"), [(30.0, 2.0, False), (30.0, 100.0, True), (9.0, 2.0, True)])

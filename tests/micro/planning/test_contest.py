@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from kernels.catalog import operations, problem_type
+from kernels.catalog import problem_type
 from kernels.devices.base import Limits
 from kernels.errors import UsageError
 from kernels.ops.fma import Fma
@@ -25,11 +27,9 @@ SMALL = Gemm(8, 8, 8)
 SETTINGS = (Setting(), Setting(2))
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "found"),
-    [
+def test_values() -> None:
+    for text, kind, found in (
         ("5", int, (5,)),
-        ("1,8,64", int, (1, 8, 64)),
         ("64:1024:*2", int, (64, 128, 256, 512, 1024)),
         ("64:1000:*2", int, (64, 128, 256, 512)),
         ("1:9:+4", int, (1, 5, 9)),
@@ -39,13 +39,13 @@ SETTINGS = (Setting(), Setting(2))
         ("0.5,1e-3,-2", float, (0.5, 1e-3, -2.0)),
         ("0:1:+.25", float, (0, 0.25, 0.5, 0.75, 1)),
         ("nn,nt", str, ("nn", "nt")),
-    ],
-)
-def test_values(text: str, kind: type, found: tuple[Any, ...]) -> None:
-    assert values(text, kind, "--m") == found
+    ):
+        assert values(text, kind, "--m") == found
+    with pytest.raises(UsageError):
+        values("64:32:*2", int, "--m")
 
 
-BAD = "five 1.5 1, ,1 0x10 1:2 1:2:3:4 :: 1:8: 1:8:* 1:8:+ 1:8:*1 1:8:*0 1:8:+0 1:8:+-1 1:8:-1 0:8:*2 -4:8:*2 1:8:*x"
+BAD = "five 1.5 1, 0x10 1:2 1:2:3:4 1:8: 1:8:* 1:8:*1 1:8:+0 1:8:-1 0:8:*2 1:8:*x"
 
 
 @pytest.mark.parametrize(
@@ -56,33 +56,17 @@ def test_bad_values_are_refused_with_option_and_remedy(text: str, kind: type) ->
         values(text, kind, "--m")
 
 
-def test_an_empty_range_is_refused() -> None:
-    with pytest.raises(UsageError):
-        values("64:32:*2", int, "--m")
-
-
-def some_gemm(rng: random.Random) -> Gemm:
-    return Gemm(
-        rng.randint(1, 30000),
-        rng.randint(1, 30000),
-        rng.randint(1, 30000),
-        rng.choice(("nn", "nt", "tn", "tt")),
-        alpha=rng.choice((1.0, 2.0, -0.5, 0.1, 1e-7, 2.5e8)),
-        beta=rng.choice((0.0, 1.0, -1.0, 0.75)),
-        ld_pad=rng.choice((0, 0, 16)),
-    )
-
-
 def some_case(rng: random.Random) -> Case:
+    beta, ld_pad = rng.choice((0.0, 1.0, -1.0, 0.75)), rng.choice((0, 0, 16))
+    alpha, sizes = rng.choice((1.0, 2.0, -0.5, 0.1, 1e-7, 2.5e8)), [rng.randint(1, 30000) for _ in "mnk"]
     problem: Problem = rng.choice(
         (
-            some_gemm(rng),
+            Gemm(*sizes, rng.choice(("nn", "nt", "tn", "tt")), alpha=alpha, beta=beta, ld_pad=ld_pad),
             Stream(rng.choice(("read", "copy", "triad")), 64 * rng.randint(1, 1 << 20)),
             Fma(rng.choice(("sse", "avx2")), rng.randint(1, 1 << 20), rng.choice((1, 10))),
         )
     )
-    names = [operand.name for operand in problem.operands()]
-    cold = tuple(name for name in names if rng.random() < 0.3)
+    cold = tuple(operand.name for operand in problem.operands() if rng.random() < 0.3)
     variants = ("openblas", "kept-transpose:8", "transpose-then-nn:somatcopy", "my.module:ROW", "c")
     isa = "default" if isinstance(problem, Fma) else rng.choice(("default", "avx2", "SkylakeX"))
     words = isa, rng.choice(("normal", "zeros", "integers"))
@@ -94,12 +78,9 @@ def some_case(rng: random.Random) -> Case:
 CASES = [some_case(random.Random(seed)) for seed in range(500)]
 
 
-def test_names_parse_back() -> None:
+def test_names_are_unique_and_parse_back() -> None:
     for case in CASES:
         assert parse(case.name) == case
-
-
-def test_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(set(CASES)) > 400
 
 
@@ -125,24 +106,13 @@ def test_names_hold_floats_to_the_last_digit_and_paths(value: float, variant: st
     assert parse(case.name) == case
 
 
-@pytest.mark.parametrize("op", operations())
-def test_every_operation_names_itself(op: str) -> None:
-    assert problem_type(op).op == op
-
-
-def test_unequal_work_is_refused() -> None:
+def test_unequal_work_and_equal_names_are_refused() -> None:
     cases = (Case(SMALL, "openblas"), Case(Gemm(8, 8, 9), "openblas"))
     with pytest.raises(UsageError, match="unequal work"):
         Contest("c", "?", "k", cases)
     assert Contest("c", "?", "work: differs (k)", cases).comparisons == ((0, 1),)
-
-
-def test_work_in_other_shapes_is_equal() -> None:
-    cases = (Case(Gemm(8, 16, 32), "openblas"), Case(Gemm(32, 16, 8, "tt"), "openblas"))
-    assert Contest("c", "?", "shape", cases).cases == cases
-
-
-def test_two_cases_of_one_name_are_refused() -> None:
+    same = (Case(Gemm(8, 16, 32), "openblas"), Case(Gemm(32, 16, 8, "tt"), "openblas"))
+    assert Contest("c", "?", "shape", same).cases == same
     with pytest.raises(ValueError, match="two cases of one name"):
         Contest("c", "?", "variant", (Case(SMALL, "openblas"), Case(SMALL, "openblas")))
 
@@ -160,9 +130,6 @@ def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),
 def test_problems_are_the_product_of_the_axes() -> None:
     found = problems(Gemm, {"m": (1, 2), "n": (3,), "k": (4,), "trans": ("nn", "nt")})
     assert found == [Gemm(m, 3, 4, trans) for m in (1, 2) for trans in ("nn", "nt")]
-
-
-def test_an_impossible_problem_is_refused() -> None:
     with pytest.raises(UsageError, match="--ld-pad -1: take 0 or more"):
         problems(Gemm, {"m": (1,), "n": (1,), "k": (1,), "ld_pad": (-1,)})
 
@@ -173,9 +140,6 @@ def test_by_variant_makes_a_contest_of_each_problem() -> None:
     assert [case.variant for case in first.cases] == ["openblas", "naive"]
     assert {case.problem for case in second.cases} == {Gemm(9, 8, 8)}
     assert (first.differs, first.name) == ("variant", "gemm/m:8/n:8/k:8")
-
-
-def test_by_variant_crosses_settings() -> None:
     (contest,) = by_variant(asked(("openblas", "naive"), SETTINGS), [SMALL])
     assert contest.differs == "variant and threads"
     found = [(case.setting.threads, case.variant) for case in contest.cases]
@@ -191,15 +155,8 @@ def test_along_joins_what_agrees_in_everything_else() -> None:
         assert [case.problem.trans for case in contest.cases] == ["nn", "nt", "tn"]  # type: ignore[attr-defined]
         assert len({case.variant for case in contest.cases}) == 1
     assert len({contest.name for contest in contests}) == 4
-
-
-def test_along_a_size_says_that_work_differs() -> None:
-    wanted = asked(("openblas",), m=(8, 16))
-    (contest,) = along(wanted, problems(Gemm, wanted.axes), "m")
-    assert contest.differs == "work: differs (m)"
-
-
-def test_along_threads() -> None:
+    (sizes,) = along(asked(("openblas",), m=(8, 16)), [Gemm(m, 8, 8) for m in (8, 16)], "m")
+    assert sizes.differs == "work: differs (m)"
     first, second = along(asked(("openblas", "naive"), SETTINGS), [SMALL], "threads")
     assert first.differs == second.differs == "threads"
     assert [case.setting.threads for case in first.cases] == [1, 2]
@@ -214,42 +171,14 @@ def test_a_case_that_cannot_run_is_planned_with_its_reason() -> None:
 
 # What sets the size of a problem
 
-FEW: dict[str, dict[str, Any]] = {
-    "pages": {"size": 8192},
-    "chase": {"working_set": 65536},
-    "gather": {"batch": 4, "rows": 16},
-    "exchange": {"how": "load"},
-    "fma": {"isa": "cuda", "processors": 2},
-}
-AXES = {
-    "activation": "count",
-    "biasact": "rows cols",
-    "cast": "values",
-    "chase": "working_set",
-    "dropout": "units",
-    "exchange": "processors",
-    "fft": "batch h w",
-    "fma": "processors",
-    "gather": "rows width batch",
-    "gemm": "m n k",
-    "launch": "",
-    "mma": "processors",
-    "norm": "images maps size",
-    "optimizer": "tensors size",
-    "pages": "size",
-    "pooling": "images channels size",
-    "saxpy": "vector",
-    "softmax": "batch classes",
-    "spmm": "m n k",
-    "stream": "size",
-    "transpose": "rows cols",
-    "update": "m n k",
-}
+# By operation: fields of a problem with few elements where its first choices and defaults are not enough, and the axes
+# that set its size.
+AXES = json.loads((Path(__file__).parent / "size_axes.json").read_bytes())
 
 
 def small(op: str) -> Problem:
     """An operation's problem with few elements, its first choices and its defaults."""
-    kind, given = problem_type(op), dict(FEW.get(op, {}))
+    kind, given = problem_type(op), dict(AXES[op].get("fields", {}))
     for field in fields(kind):
         if field.default is MISSING and field.name not in given:
             first = field.metadata["choices"]
@@ -273,7 +202,7 @@ class Thinned(Problem):
 
 @pytest.mark.parametrize("op", AXES)
 def test_the_axes_that_set_the_size_are_told_by_the_problem_itself(op: str) -> None:
-    assert small(op).size_axes == tuple(AXES[op].split())
+    assert small(op).size_axes == tuple(AXES[op]["axes"].split())
 
 
 @pytest.mark.parametrize(
@@ -292,45 +221,35 @@ def test_only_what_counts_at_this_problem_is_told(problem: Problem, found: str) 
     assert problem.size_axes == tuple(found.split())
 
 
-@pytest.mark.parametrize(
-    ("problem", "advice"),
-    [
+def test_what_cannot_fit_is_refused_with_its_own_axes() -> None:
+    for problem, advice in (
         (Gemm(1 << 20, 1 << 20, 8), ": take smaller --m, --n, --k"),
         (Stream("triad", 1 << 40), ": take a smaller --size"),
-        (problem_type("chase")(1 << 40), ": take a smaller --working-set"),
         (problem_type("gather")(1 << 30, 256, 64), ": take smaller --rows, --width, --batch"),
         (problem_type("launch")("empty", 1), ""),
-    ],
-)
-def test_what_cannot_fit_is_refused_with_its_own_axes(problem: Problem, advice: str) -> None:
-    contest = Contest("x", "", "variant", (Case(problem, "openblas"),))
-    with pytest.raises(UsageError) as told:
-        refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
-    assert str(told.value).startswith(f"{problem.name} needs ")
-    assert str(told.value).endswith(f" of memory, 100 B are free{advice}")
+    ):
+        contest = Contest("x", "", "variant", (Case(problem, "openblas"),))
+        with pytest.raises(UsageError) as told:
+            refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
+        assert str(told.value).startswith(f"{problem.name} needs ")
+        assert str(told.value).endswith(f" of memory, 100 B are free{advice}")
 
 
-@pytest.mark.parametrize(
-    ("question", "cases", "title"),
-    [
-        (
-            "does openblas pay for a transposed operand?",
-            (Case(SMALL, "openblas"), Case(replace(SMALL, trans="nt"), "openblas")),
-            "does openblas pay for a transposed operand? gemm m:8 n:8 k:8",
-        ),
-        (
-            "which variant is fastest at gemm/m:8/n:8/k:8?",
-            (Case(SMALL, "openblas"), Case(SMALL, "c")),
-            "which variant is fastest at gemm/m:8/n:8/k:8?",
-        ),
-        (
-            "what does it cost?",
-            (Case(SMALL, "c", Setting(2)), Case(replace(SMALL, m=16), "c", Setting(2))),
-            "what does it cost? gemm n:8 k:8 c threads:2",
-        ),
-        ("which?", (Case(SMALL, "x"), Case(Stream("read", 4096), "y", Setting(2))), "which?"),
-    ],
-)
-def test_a_title_is_the_question_and_what_all_cases_share(question: str, cases: tuple[Case, ...], title: str) -> None:
+def test_a_title_is_the_question_and_what_all_cases_share() -> None:
     """But for what the question says itself."""
-    assert Contest("x", question, "work: differs", cases).title == title
+    blas, copy = Case(SMALL, "openblas"), Case(SMALL, "c", Setting(2))
+    for question, other, title in (
+        (
+            "does openblas pay?",
+            replace(blas, problem=replace(SMALL, trans="nt")),
+            "does openblas pay? gemm m:8 n:8 k:8",
+        ),
+        ("which at gemm/m:8/n:8/k:8?", Case(SMALL, "c"), "which at gemm/m:8/n:8/k:8?"),
+        ("which?", Case(Stream("read", 4096), "y", Setting(2)), "which?"),
+    ):
+        assert Contest("x", question, "work: differs", (blas, other)).title == title
+    cases = copy, replace(copy, problem=replace(SMALL, m=16))
+    assert (
+        Contest("x", "what does it cost?", "work: differs", cases).title
+        == "what does it cost? gemm n:8 k:8 c threads:2"
+    )

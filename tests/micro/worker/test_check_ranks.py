@@ -90,17 +90,12 @@ def fault(shape: str, change: Callable[[Array], object]) -> tuple[str, dict[str,
     return str(error.value), evidence._numbers(error.value.evidence)
 
 
-def last_off(want: Array) -> None:
-    want[(-1,) * want.ndim] += 1
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_right_answer_passes(shape: str) -> None:
-    assert checked(shape, lambda want: None).error == 0
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_wrong_value_is_found_and_told_by_its_place(shape: str) -> None:
+    def last_off(want: Array) -> None:
+        want[(-1,) * want.ndim] += 1
+
+    assert checked(shape, lambda want: None).error == 0
     edges = Twice(shape).edges
     told, numbers = fault(shape, last_off)
     last, count = [edge - 1 for edge in edges], math.prod(edges)
@@ -124,9 +119,7 @@ def test_a_factor_an_unwritten_and_an_infinite_value_are_told(shape: str) -> Non
     [
         ("4x4", (0, 1), "answers the transposed result"),
         ("4x4x4", (0, 1), "answers with axes 0 and 1 exchanged"),
-        ("4x4x4", (0, 2), "answers with axes 0 and 2 exchanged"),
         ("3x4x4", (1, 2), "answers with axes 1 and 2 exchanged"),
-        ("3x3x2x2", (2, 3), "answers with axes 2 and 3 exchanged"),
         ("3x3x3x3", (1, 3), "answers with axes 1 and 3 exchanged"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What operands hold: arenas are filled with what was asked, and kinds of data lie apart."""
+"""What workers are asked for: data that operands hold, kinds of which lie apart, and instruction sets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.devices.cpu import NORMALS, Cpu
+from kernels.devices import open_device
+from kernels.devices.cpu import NORMALS, Cpu, instruction_sets
 from kernels.dtypes import DATA, decode, drawn
+from kernels.errors import Unavailable, UsageError
+from kernels.isa import FAMILIES, SETS, refusal, variables
+from kernels.libs import openblas
+from kernels.ops.activation.problem import Activation
 from kernels.ops.fma import Fma
 from kernels.ops.gather.problem import Gather
 from kernels.ops.gemm.problem import DTYPES, Gemm
@@ -19,8 +24,15 @@ from kernels.ops.optimizer.problem import Optimizer
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.stream import Stream
 from kernels.problem import Operand
+from kernels.setting import Setting
+from micro.planning.contest import Case
 from micro.worker.arenas import COMMON, ROOM, Arenas, Placed, arena, together
+from micro.worker.client import ask
+from micro.worker.kernels import Kernels
+from micro.worker.messages import Prepare
+from micro.worker.process import Worker, Workers
 from tests.conftest import Ran
+from tests.processes import python
 
 COUNT = 20_000
 OF_TYPE = [x for x in DTYPES if x != "tf32"]
@@ -31,27 +43,19 @@ def values(dtype: str, data: str, seed: int = 3) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [*OF_TYPE, "int32"])
-def test_zeros_are_zeros(dtype: str) -> None:
+def test_zeros_are_zeros_and_integers_all_of_minus_8_to_8(dtype: str) -> None:
     stored = drawn(3, COUNT, dtype, "zeros")
     assert not stored.view(np.uint8).any() and stored.size == COUNT
-
-
-@pytest.mark.parametrize("dtype", [*OF_TYPE, "int32"])
-def test_integers_are_all_of_minus_8_to_8(dtype: str) -> None:
     assert set(values(dtype, "integers").tolist()) == set(range(-8, 9))
 
 
-def test_uniform_numbers_are_from_0_to_below_1() -> None:
-    found = values("fp32", "uniform")
-    assert 0 <= found.min() < 0.001 and 0.999 < found.max() < 1
-    assert abs(found.mean() - 0.5) < 0.02 and abs(found.std() - 12**-0.5) < 0.01
-
-
-@pytest.mark.parametrize(("dtype", "most"), [("bf16", 1), ("fp16", 1), ("int8", 32)])
-def test_uniform_numbers_of_other_types_fill_their_range(dtype: str, most: float) -> None:
-    """Rounded to nearest, their end may be reached."""
+@pytest.mark.parametrize(("dtype", "most"), [("fp32", 1), ("bf16", 1), ("fp16", 1), ("int8", 32)])
+def test_uniform_numbers_fill_their_range(dtype: str, most: float) -> None:
+    """Rounded to nearest, the end of a narrow type may be reached."""
     found = values(dtype, "uniform")
     assert 0 <= found.min() < 0.01 and 0.98 * most < found.max() <= most
+    if dtype == "fp32":
+        assert found.max() < 1 and abs(found.mean() - 0.5) < 0.02 and abs(found.std() - 12**-0.5) < 0.01
 
 
 @pytest.mark.parametrize(("dtype", "deviation"), [("fp32", 1), ("bf16", 1), ("fp16", 1), ("int8", 32)])
@@ -86,26 +90,17 @@ def arenas() -> Arenas:
 
 
 def test_arenas_hold_what_they_say(arenas: Arenas) -> None:
-    """All over, at a random placement too."""
+    """All over, at a random placement and at their end, behind the operand."""
     arenas.lay_out(placed(*DATA), None, {})
     offsets = arenas.draw(1, 0, 1, False)[0]
     views = {kind: arenas.view(IN, int(offsets[2 * i]), kind) for i, kind in enumerate(DATA)}
-    assert not views["zeros"].any()
+    assert not views["zeros"].any() and not arenas.view(IN, ROOM, "zeros").any()
     assert np.array_equal(views["integers"], np.rint(views["integers"])) and views["integers"].any()
     assert np.abs(views["integers"]).max() == 8
-    assert views["uniform"].min() >= 0 and 0.9 < views["uniform"].max() < 1
+    for view in (views["uniform"], arenas.view(IN, ROOM, "uniform")):
+        assert view.min() >= 0 and 0.9 < view.max() < 1
     assert views["normal"].min() < -2 and views["normal"].max() > 2
-
-
-def test_they_hold_it_to_their_end(arenas: Arenas) -> None:
-    arenas.lay_out(placed("zeros", "uniform"), None, {})
-    last = ROOM  # of play, behind the operand
-    assert not arenas.view(IN, last, "zeros").any()
-    assert 0 <= arenas.view(IN, last, "uniform").min() < arenas.view(IN, last, "uniform").max() < 1
-
-
-def test_a_block_longer_than_what_is_drawn_is_filled(arenas: Arenas) -> None:
-    long = Operand("a", (NORMALS + 64, 1), "in")
+    long = Operand("a", (NORMALS + 64, 1), "in")  # longer than what is drawn
     arenas.lay_out([Placed(PRODUCT, long, long.nbytes, "x", "uniform")], 0, {})
     tail = arenas.view(long, 0, "uniform")[NORMALS:]
     assert tail.min() >= 0 and 0.5 < tail.max() < 1
@@ -134,12 +129,7 @@ def test_kinds_of_data_share_no_memory(arenas: Arenas) -> None:
     views = [arenas.view(x, 0, kind) for kind in DATA for x in (IN, OUT)]
     assert not [(i, j) for i, x in enumerate(views) for j, y in enumerate(views) if i < j and np.shares_memory(x, y)]
     assert np.shares_memory(arenas.view(IN, 0, "zeros"), arenas.view(Operand("b", (64, 64), "in"), 0, "zeros"))
-
-
-def test_an_arena_has_its_own_address(arenas: Arenas) -> None:
-    arenas.lay_out(placed(*DATA), 0, {})
-    for kind in DATA:
-        assert arenas.address(IN, kind) == arenas.view(IN, 0, kind).ctypes.data
+    assert all(arenas.address(IN, kind) == arenas.view(IN, 0, kind).ctypes.data for kind in DATA)
 
 
 def test_types_and_roles_and_kinds_lie_apart() -> None:
@@ -217,18 +207,6 @@ def test_kernels_are_timed_on_what_was_asked_and_checked_on_normal_numbers(
     assert {x["data"] for x in told if x["role"] == "measured"} == {data}
 
 
-def test_kinds_of_data_are_compared(gemm: Callable[..., Ran]) -> None:
-    words = ("--m", "8", "--n", "8", "--k", "8", "--data", "normal,zeros,integers", "--vary", "data")
-    ran = gemm(*words, "--variant", "openblas", "--device", "fake", "--json", "-")
-    told = json.loads(ran.out)["comparisons"]
-    assert [x["differs"] for x in told] == ["data", "data"]
-    assert all(x["ratio"] == pytest.approx(1, abs=0.01) for x in told)
-
-
-def test_a_problem_s_data_is_no_axis() -> None:
-    assert "data" not in Gemm.__dataclass_fields__
-
-
 # What the check is filled with
 
 
@@ -239,6 +217,8 @@ def test_sums_of_squares_are_never_negative_whatever_they_are_drawn_from() -> No
         filled = Optimizer("adadelta", 2, 50).fill(np.random.default_rng(1), data)
         assert min(filled["v"].min(), filled["u"].min()) >= 0
     assert Optimizer("adam", 2, 50).fill(np.random.default_rng(1))["m"].min() < 0
+    rows = Softmax(5, 9, "one-hot").fill(np.random.default_rng(3), "uniform")["t"]  # labels, whatever the data
+    assert (rows.sum(axis=1) == 1).all() and set(rows.ravel()) == {0, 1}
 
 
 def test_a_probe_named_after_data_is_filled_with_it() -> None:
@@ -256,6 +236,122 @@ def test_sums_that_do_not_average_out_may_be_off_by_more() -> None:
         assert np.allclose(bounds[1], wider * bounds[0], rtol=1e-6)
 
 
-def test_labels_as_rows_are_the_operations_own() -> None:
-    rows = Softmax(5, 9, "one-hot").fill(np.random.default_rng(3), "uniform")["t"]
-    assert (rows.sum(axis=1) == 1).all() and set(rows.ravel()) == {0, 1}
+SMALL = Gemm(8, 8, 8)
+SIZE = ("--m", "8", "--n", "8", "--k", "8")
+KERNELS = {"sse4.2": "Nehalem", "avx": "Sandybridge", "avx2": "Haswell", "avx512": "SkylakeX"}  # OpenBLAS's
+HERE = [word for word in KERNELS if ("sse" if word == "sse4.2" else word) in instruction_sets()]
+Prepared = Callable[[str, str], Any]
+obeys = pytest.mark.skipif(
+    openblas.missing("numpy") is not None or len(HERE) < 2, reason="no OpenBLAS here that has a choice"
+)
+
+
+@pytest.fixture
+def prepared() -> Prepared:
+    """What a worker that was started so says of a variant."""
+
+    def of(asked: str, variant: str) -> Any:
+        worker = Worker(Setting(isa=asked))
+        try:
+            return ask(worker, Prepare(Case(SMALL, variant, Setting(isa=asked))), 60.0)
+        finally:
+            worker.close()
+
+    return of
+
+
+@obeys
+@pytest.mark.parametrize(
+    ("asked", "variant"), [*((x, "openblas") for x in HERE), ("Nehalem", "numpy"), ("default", "openblas")]
+)
+def test_openblas_obeys(asked: str, variant: str, prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment asks of everybody, but where nothing is asked."""
+    usual = next(KERNELS[word] for word in reversed(HERE) if word != asked)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", usual)
+    told = prepared(asked, variant)
+    assert (usual if asked == "default" else KERNELS.get(asked, asked)) in told.kernel.split()
+    assert told.isa == asked or asked not in HERE
+
+
+@obeys
+def test_a_family_of_other_processors_is_refused_with_what_runs(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    with pytest.raises(Unavailable, match=r"^--isa ARMV8 is not available: it runs OpenBLAS .* kernels$"):
+        prepared("ARMV8", "openblas")
+
+
+def test_a_kernel_that_does_not_tell_is_refused() -> None:
+    case = Case(Activation(64), "numpy", Setting(isa="avx2"))
+    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not report which instructions"):
+        Kernels(open_device("cpu")).prepare(case)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kernel", "observed", "why"),
+    [
+        ("default", None, None, None),
+        ("default", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 Zen kernels", "avx2", None),
+        ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "it runs avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
+        ("avx512", "MKL 2026.2", None, "it does not report which instructions it took"),
+        ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "it runs OpenBLAS 0.3 Zen kernels"),
+        ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
+    ],
+)
+def test_refusal(asked: str, kernel: str | None, observed: str | None, why: str | None) -> None:
+    wanted = f"--isa {asked} is not available: {why}" if why else None
+    assert refusal(asked, kernel, observed) == wanted
+
+
+def test_a_library_is_asked_by_its_own_words() -> None:
+    assert variables("default") == {}
+    assert variables("Zen") == {"OPENBLAS_CORETYPE": "Zen"}
+    assert variables("avx512")["OPENBLAS_CORETYPE"] == "SkylakeX"
+    assert {FAMILIES[SETS[word]["OPENBLAS_CORETYPE"]] for word in SETS} == set(SETS)
+    assert all(FAMILIES[SETS[word]["OPENBLAS_CORETYPE"]] == word for word in SETS)
+
+
+@pytest.mark.parametrize("asked", ["", "avx3", "haswell", "AVX2", "avx2 "])
+def test_a_word_that_is_none(asked: str) -> None:
+    with pytest.raises(UsageError, match=f"^--isa {asked}: there are default, "):
+        variables(asked)
+
+
+# Where cases live
+
+
+def test_each_set_has_a_worker_of_its_own() -> None:
+    settings = [Setting(isa=isa, data=data) for isa in ("default", "avx2") for data in ("normal", "zeros")]
+    assert len({Workers.key(Case(SMALL, "openblas", setting)) for setting in settings}) == 2
+
+
+# Through the command line
+
+Gemm_ = Callable[..., Ran]
+
+
+def measured(ran: Ran) -> list[dict[str, Any]]:
+    return [x for x in json.loads(ran.out)["results"] if x["role"] == "measured"]
+
+
+def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
+    ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
+    assert ran.code == 0
+    assert {(x["status"], x["reason"]) for x in measured(ran)} == {
+        ("skipped", "--isa avx2 is not available: it does not report which instructions it took")
+    }
+
+
+@obeys
+@pytest.mark.parametrize(("asked", "code"), [("sse4.2", 0), ("ARMV8", 2)])
+def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int, tmp_path: Path) -> None:
+    """A process in which the library was loaded before would take another."""
+    words = (*SIZE, "--variant", "openblas", "--isa", asked, "--profile")
+    ran = python("-m", "micro.gemm", *words, state=tmp_path, OPENBLAS_CORETYPE="Haswell")
+    assert ran.returncode == code, ran.stderr
+    if code:
+        assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")
+        assert len(ran.stderr.splitlines()) == 1

@@ -78,22 +78,16 @@ def test_the_numbers(
     assert beyond + spread["not_a_number"] == told["wrong"]
 
 
-def test_the_worst_value(tmp_path: Path) -> None:
+def test_the_worst_value_and_what_is_counted_apart(tmp_path: Path) -> None:
     told = left(tmp_path, wrong("LAST_TERM_MISSING_ONCE"))
-    assert told["worst"]["index"] == [12, 12]
-    assert told["worst"]["error"] > told["worst"]["allowed"] > 0
-    assert left(tmp_path, wrong("INFINITE"))["worst"] == {
-        "index": [0, 23],
-        "error": None,
-        "allowed": pytest.approx(4e-5, rel=0.9),
-    }
-
-
-def test_what_is_no_number_or_infinite_is_counted_apart(tmp_path: Path) -> None:
+    assert told["worst"]["index"] == [12, 12] and told["worst"]["error"] > told["worst"]["allowed"] > 0
+    assert "operands" not in told and not list(tmp_path.glob("*.npz"))  # kept only where they are asked for
+    told = left(tmp_path, wrong("INFINITE"))
+    assert told["worst"] == {"index": [0, 23], "error": None, "allowed": pytest.approx(4e-5, rel=0.9)}
+    infinite = told["error_over_allowed"]
+    assert (infinite["not_a_number"], infinite["counts"][-1]) == (0, 1)
     nothing = left(tmp_path, wrong("LAST_ROW_MISSING"))["error_over_allowed"]  # NaN, as it was poisoned
     assert nothing["not_a_number"] == 24 and sum(nothing["counts"]) == 552
-    infinite = left(tmp_path, wrong("INFINITE"))["error_over_allowed"]
-    assert (infinite["not_a_number"], infinite["counts"][-1]) == (0, 1)
 
 
 def numbers(error: list[float], bound: list[float]) -> dict[str, Any]:
@@ -110,9 +104,6 @@ def test_the_bars_of_the_histogram() -> None:
     }
     assert (told["values"], told["wrong"], told["first"]) == (13, 7, [0, 5])  # what is just allowed is right
     assert told["worst"]["index"] == [0, 9]  # the infinite one, not the one that is no number
-
-
-def test_no_number_where_nothing_is_allowed() -> None:
     told = numbers([0.0, np.nan], [0.0, 0.0])
     assert (told["wrong"], told["error_over_allowed"]["not_a_number"]) == (1, 1)
 
@@ -138,6 +129,8 @@ def test_kept_operands_reproduce_the_error(tmp_path: Path, name: str, problem: P
     with np.load(tmp_path / told["operands"], allow_pickle=False) as kept:
         x = {key: kept[key] for key in kept}
     assert set(x) == {"a", "b", "answer"} | ({"c"} if problem.beta else set())
+    again = problem.fill(np.random.default_rng(told["seed"]), told["probe"])
+    assert name != "LAST_ROW_ZERO" or all(np.array_equal(again[key], x[key]) for key in "ab")
     a, b = (x[n].astype("f8") if t == "n" else x[n].astype("f8").T for n, t in zip("ab", problem.trans, strict=True))
     want = problem.alpha * np.einsum("ik,kj->ij", a, b) + (problem.beta * x["c"] if problem.beta else 0)
     error = np.abs(x["answer"] - want)
@@ -146,33 +139,16 @@ def test_kept_operands_reproduce_the_error(tmp_path: Path, name: str, problem: P
         assert not np.isfinite(error[at])
     else:
         assert error[at] == pytest.approx(told["worst"]["error"], rel=1e-4)  # a reference leaves idle terms out
-        allowed = (
-            16
-            * 2.0**-24
-            * (
-                abs(problem.alpha) * (np.abs(a) @ np.abs(b))[at]
-                + (abs(problem.beta * x["c"][at]) if problem.beta else 0)
-            )
-        )
+        added = abs(problem.beta * x["c"][at]) if problem.beta else 0
+        allowed = 2.0**-20 * (abs(problem.alpha) * (np.abs(a) @ np.abs(b))[at] + added)
         assert told["worst"]["allowed"] == pytest.approx(allowed, rel=1e-5)
-
-
-def test_the_seed_gives_the_same_inputs_again(tmp_path: Path) -> None:
-    told = left(tmp_path, wrong("LAST_ROW_ZERO"), keep=True)
-    again = SQUARE.fill(np.random.default_rng(told["seed"]), told["probe"])
-    with np.load(tmp_path / told["operands"]) as kept:
-        assert all(np.array_equal(again[name], kept[name]) for name in "ab")
-
-
-def test_operands_are_kept_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    told = left(tmp_path, wrong("LAST_ROW_ZERO"))
-    assert "operands" not in told and not list(tmp_path.glob("*.npz"))
 
 
 @pytest.mark.parametrize("name", ["WRITES_PAST_END", "CHANGES_INPUT"])
 def test_what_was_not_compared_leaves_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(WrongResult):
         Host(CPU, 0).check(wrong(name), SEED, tmp_path / "run.wrong", True)
+    Host(CPU, 0).check(Case(SQUARE, "openblas"), SEED, tmp_path / "run.wrong", True)
     assert not (tmp_path / "run.wrong").exists()
 
 
@@ -218,11 +194,6 @@ def test_without_a_run_file_there_is_no_evidence(bad: Gemm, tmp_path: Path, monk
     assert ran.err == "micro.gemm: --keep-wrong: it needs a run file, -o FILE\n"
 
 
-def test_right_kernels_leave_nothing(gemm: Gemm, tmp_path: Path) -> None:
-    assert gemm(*SIZE, "--keep-wrong", "-o", str(tmp_path / "run.jsonl")).code == 0
-    assert not (tmp_path / "run.wrong").exists()
-
-
 def test_a_wrong_kernel_stays_wrong_where_its_evidence_cannot_be_written(bad: Gemm, tmp_path: Path) -> None:
     (tmp_path / "run.wrong").write_text("in the way\n")
     ran = bad(*SIZE, "-o", str(tmp_path / "run.jsonl"))
@@ -248,20 +219,14 @@ def _strays(self: Any, x: Any) -> None:
 # Names
 
 
-@pytest.mark.parametrize("variant", ["größe und 幅/mine.py:f", "../a b/%.py:f", "x" * 300 + ".py:f", "-o.py:f"])
+@pytest.mark.parametrize(
+    "variant", ["größe und 幅/mine.py:f", "../a b/%.py:f", "x" * 300 + ".py:f", "幅" * 100 + ".py:f"]
+)
 def test_names_are_taken_by_file_systems(tmp_path: Path, variant: str) -> None:
     case = Case(SQUARE, variant)
     found = evidence.path(tmp_path, case)
     found.write_text("")
     assert found.parent == tmp_path and len(found.name) <= evidence.LONGEST + 15
     assert found.name.isprintable() and not set(found.name) & set(' /:*?"<>|\\%')
-    assert found != evidence.path(tmp_path, Case(SQUARE, variant.replace(":f", ":g")))
-
-
-def test_long_names_in_other_alphabets(tmp_path: Path) -> None:
-    evidence.path(tmp_path, Case(SQUARE, "幅" * 100 + ".py:f")).write_text("")
-
-
-def test_no_two_cases_share_a_file(tmp_path: Path) -> None:
-    names = {evidence.path(tmp_path, Case(SQUARE, f"{word}.py:f")) for word in ("a b", "a+b", "a_b", "a%b")}
-    assert len(names) == 4
+    for other in (variant.replace(":f", ":g"), variant.replace(" ", "+").replace("%", "_")):
+        assert found != evidence.path(tmp_path, Case(SQUARE, other)) or other == variant

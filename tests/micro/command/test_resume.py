@@ -1,44 +1,128 @@
-"""`--replicate n`: the same contests in fresh processes, together in one record; on the fake device."""
+"""Runs that are repeated in fresh processes, interrupted and resumed; on the fake device."""
 
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels.errors import UsageError
-from micro.measuring import replicates
+from micro.command.outputs import Progress
+from micro.measuring import replicates, rounds
 from micro.worker.process import Workers
-from reports import compare, stats, store
+from reports import stats, store
 from reports.record import Contest, Note, Result
 from reports.store import RunFile
 from tests import build
 from tests.conftest import Ran
 
-SIZES = ("--m", "8,16", "--n", "8", "--k", "8")
-WORDS = (*SIZES, "--variant", "openblas,naive", "--device", "fake", "--budget", "1s", "-q")
+CASES = ("--m", "8,16", "--n", "8", "--k", "8", "--variant", "openblas,naive")
+WORDS = (*CASES, "--device", "fake", "--budget", "20s", "-q")  # more than it takes on a busy machine
+Interrupt = Callable[[BaseException, int, int], None]
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+    """`interrupt(KeyboardInterrupt(), 2, 7)`: raise in the second contest, after its seventh round."""
+    monkeypatch.setattr(rounds, "BREATH", 0.0)  # one round at a time
+
+    def arm(error: BaseException, contest: int, count: int) -> None:
+        def say(self: Progress, text: str) -> None:
+            if self._number == contest and text.startswith(f"{count} round"):
+                raise error
+
+        monkeypatch.setattr(Progress, "say", say)
+
+    return arm
+
+
+def shapes(contests: Sequence[Contest]) -> list[tuple[str, str | None, bool]]:
+    return [(contest.contest.split("/")[1], contest.stopped, contest.interrupted) for contest in contests]
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)], ids=["INT", "TERM"])
+def test_rounds_in_flight_are_kept_and_shown(
+    gemm: Callable[..., Ran], tmp_path: Path, interrupt: Interrupt, error: BaseException, code: int
+) -> None:
+    path = tmp_path / "run.jsonl"
+    interrupt(error, 2, 7)
+    ran = gemm(*WORDS, "-o", str(path))
+    assert ran.code == code
+    assert "interrupted; 1 of 2 contests had ended, 1 more has its rounds until then: they are in" in ran.err
+    assert "Unfinished: gemm/m:16/n:8/k:8, interrupted after 7 rounds" in ran.out
+    first, second = store.read(path).contests
+    assert shapes([first, second]) == [
+        ("m:8", "the answer is known", False),
+        ("m:16", "interrupted after 7 rounds", True),
+    ]
+    assert [len(result.samples) for result in second.results if result.role == "measured"] == [7, 7]
+    assert second.comparisons[0].low is not None and second.comparisons[0].verdict == "slower"
+
+
+def test_fewer_than_six_rounds_have_no_interval(gemm: Callable[..., Ran], interrupt: Interrupt) -> None:
+    interrupt(KeyboardInterrupt(), 1, 4)
+    ran = gemm(*WORDS)
+    assert ran.code == 130 and "-o FILE would have kept them" in ran.err
+    assert "4 of the 6 rounds that an interval needs; interrupted after 4 rounds" in " ".join(ran.out.split())
+    assert "Unfinished: gemm/m:8/n:8/k:8, interrupted after 4 rounds" in ran.out
+
+
+def test_resume_measures_it_anew(gemm: Callable[..., Ran], tmp_path: Path, interrupt: Interrupt) -> None:
+    """Interrupted twice, then not: one record of each contest is left."""
+    path = tmp_path / "run.jsonl"
+    for contest, count in ((2, 7), (1, 3)):  # resumed, the second is the first
+        interrupt(KeyboardInterrupt(), contest, count)
+        gemm(*WORDS, "-o", str(path), "--resume")
+    first, second = store.read(path).contests
+    assert (first.interrupted, second.stopped) == (False, "interrupted after 3 rounds")
+    interrupt(KeyboardInterrupt(), 0, 0)
+    ran = gemm(*WORDS, "-o", str(path), "--resume")
+    assert ran.code == 0 and "Unfinished" not in ran.out
+    assert store.read(path).contests[0] == first
+    assert shapes(store.read(path).contests) == [(m, "the answer is known", False) for m in ("m:8", "m:16")]
+
+
+def test_runs_of_replicates_are_kept(gemm: Callable[..., Ran], tmp_path: Path, interrupt: Interrupt) -> None:
+    """In the second of three passes: one contest has two runs, the other one and the rounds in flight."""
+    path = tmp_path / "run.jsonl"
+    interrupt(KeyboardInterrupt(), 4, 3)
+    ran = gemm(*WORDS, "--replicate", "3", "-o", str(path))
+    assert ran.code == 130 and "0 of 2 contests had ended, 2 more have their rounds until then, 3 of 6 runs" in ran.err
+    kept = store.read(path).contests
+    assert {contest.stopped for contest in kept} == {f"interrupted after {count} of 3 runs" for count in (1, 2)}
+    interrupt(KeyboardInterrupt(), 0, 0)
+    assert gemm(*WORDS, "--replicate", "3", "-o", str(path), "--resume").code == 0
+    assert [len(contest.comparisons[0].replicates) for contest in store.read(path).contests] == [3, 3]
+
+
+def test_an_interrupted_worker_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer is still to come, and would be taken for that of the next request."""
+    from micro.measuring import workers
+
+    def interrupted(*request: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "ask", interrupted)
+    alive: Any = Workers()
+    alive._alive[("cpu",)] = SimpleNamespace(close=lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        workers.Crew(alive, (), 0)._ask(("cpu",), workers.Close(), 1.0)
+    assert alive.alive(("cpu",)) is None
+
+
 FAST, SLOW = "gemm/m:8/n:8/k:8/variant:a/threads:1", "gemm/m:8/n:8/k:8/variant:b/threads:1"
 
 
-def result(name: str, samples: Sequence[float], **changes: Any) -> Result:
+def result(name: str, samples: Sequence[float]) -> Result:
     middle = float(np.median(samples))
-    fields = {
-        "variant": name[-11],
-        "clock": "wall",
-        "seconds": build.spread(middle),
-        "flops_per_second": 1000 / middle,
-        "samples": tuple(samples),
-        "rounds": tuple(range(len(samples))),
-        "canary": {"fma": [2e-5]},
-        "faults": 1,
-    }
-    return build.result(name, **fields | changes)
+    rounds = {"samples": tuple(samples), "rounds": tuple(range(len(samples))), "canary": {"fma": [2e-5]}, "faults": 1}
+    rate = {"seconds": build.spread(middle), "flops_per_second": 1000 / middle}
+    return build.result(name, variant=name[-11], clock="wall", **rate, **rounds)
 
 
 def one(about: float, rounds: int = 16, **changes: Any) -> Contest:
@@ -102,21 +186,18 @@ def test_a_case_without_a_time_in_one_run_has_none(status: Any, reason: str) -> 
 
 
 def test_status_warnings_and_clocks_of_all_runs() -> None:
-    busy = one(1.1)
     more: dict[str, Any] = {"status": "contended", "warnings": ("late",), "clock": "cpu", "witnesses": 4, "waits": 0.1}
-    busy = replace(busy, results=tuple(replace(x, **more) for x in busy.results))
-    found = replicates.combined([one(1.1), busy]).results[0]
-    assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
-    assert (found.witnesses, found.waits, found.lost) == (4, 0.1, None)
-
-
-def test_the_share_of_rounds_lost_is_that_of_all_runs() -> None:
-    runs = [one(1.1, 24), one(1.1, 8)]
+    fields = (24, {"lost": 0.5}), (8, more | {"lost": 0.1})
     runs = [
-        replace(run, results=tuple(replace(x, lost=lost) for x in run.results))
-        for run, lost in zip(runs, (0.5, 0.1), strict=True)
+        replace(run, results=tuple(replace(x, **how) for x in run.results))
+        for n, how in fields
+        for run in [one(1.1, n)]
     ]
-    assert [x.lost for x in replicates.combined(runs).results] == [pytest.approx(0.4)] * 2
+    found = replicates.combined(runs).results[0]
+    assert (found.status, found.warnings) == ("contended", ("late", replicates.OTHER_CLOCK))
+    assert (found.witnesses, found.waits, found.lost) == (4, 0.1, pytest.approx(0.4))
+    runs[0] = replace(runs[0], results=one(1.1, 24).results)
+    assert replicates.combined(runs).results[0].lost is None
 
 
 def test_notes_of_all_runs_stay_but_those_of_their_own_rounds() -> None:
@@ -175,40 +256,18 @@ def test_a_killed_run_goes_on(gemm: Callable[..., Ran], tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("more", "says"), [(("--replicate", "2"), "of 3 runs"), ((), "of 3 runs"), (("--variant", "naive"), "other cases")]
+    ("first", "again", "says"),
+    [
+        (["--replicate", "3"], ["--replicate", "2"], "of 3 runs"),
+        (["--replicate", "3"], [], "of 3 runs"),
+        (["--replicate", "3"], ["--variant", "naive"], "other cases"),
+        ([], ["--replicate", "3"], "of 1 run, "),
+    ],
 )
 def test_a_file_of_another_number_is_refused(
-    gemm: Callable[..., Ran], tmp_path: Path, more: Sequence[str], says: str
+    gemm: Callable[..., Ran], tmp_path: Path, first: list[str], again: list[str], says: str
 ) -> None:
     path = str(tmp_path / "run.jsonl")
-    assert gemm(*WORDS, "--replicate", "3", "-o", path).code == 0
-    again = gemm(*WORDS, *more, "-o", path, "--resume")
-    assert again.code == 2 and says in again.err
-
-
-def test_a_file_of_one_run_is_not_taken_for_one_of_several(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    path = str(tmp_path / "run.jsonl")
-    assert gemm(*WORDS, "-o", path).code == 0
-    again = gemm(*WORDS, "--replicate", "3", "-o", path, "--resume")
-    assert again.code == 2 and "of 1 run, " in again.err
-
-
-@pytest.mark.slow
-def test_two_files_of_five_runs_have_verdicts(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    """Of four none."""
-    for count, verdicts in (("5", {"same"}), ("4", {"not comparable"})):
-        paths = [tmp_path / f"{letter}{count}.jsonl" for letter in "ab"]
-        for path in paths:
-            assert gemm(*WORDS, "--replicate", count, "-o", str(path)).code == 0
-        both = compare.runs(*map(store.read, paths), 0.02)
-        assert {c.verdict for c in both.comparisons} == verdicts
-    shutil.rmtree(tmp_path, ignore_errors=True)
-
-
-def test_from_python(light_fake: None, own_state: Path) -> None:
-    import micro
-
-    run = micro.measure(micro.plan("gemm", m=8, n=8, k=8, variant=["openblas", "naive"], device="fake", replicate=2))
-    assert len(run.comparisons[0].replicates) == 2
-    with pytest.raises(UsageError, match="replicate=0"):
-        micro.plan("gemm", replicate=0)
+    assert gemm(*WORDS, *first, "-o", path).code == 0
+    ran = gemm(*WORDS, *again, "-o", path, "--resume")
+    assert ran.code == 2 and says in ran.err

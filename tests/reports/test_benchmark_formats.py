@@ -1,12 +1,13 @@
-"""Exports for google-benchmark, read by its own compare.py."""
+"""Exports for google-benchmark and pyperf, read by their own programs."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 from reports import flat, store
 from reports.record import Result, Run
 from tests.build import environment
-from tests.conftest import Ran
 from tests.reports.runs import SMALL, changed, formatted, strict
 
 COMPARE = Path("/usr/share/benchmark/compare.py")
@@ -70,12 +70,6 @@ def test_a_row_for_each_accepted_round(run: Run) -> None:
     assert {row["name"] for row in rows} == {name for contest in flat.named(run) for name, _ in contest}
 
 
-def test_where_only_the_wall_clock_was_read_both_times_are_its(run: Run) -> None:
-    run = changed(run, lambda one: replace(one, clock="wall", wall_samples=()))
-    rows = exported(run)["benchmarks"]
-    assert rows and all(row["real_time"] == row["cpu_time"] > 0 for row in rows)
-
-
 def test_statistics_of_the_rounds(run: Run) -> None:
     import numpy as np
 
@@ -95,12 +89,15 @@ def test_statistics_of_the_rounds(run: Run) -> None:
 
 
 def test_without_samples_the_median_is_told(run: Run) -> None:
+    """And where only the wall's clock was read, both times are its."""
     bare = changed(run, lambda one: replace(one, samples=(), wall_samples=(), rounds=(), rejected=()))
     rows = exported(bare)["benchmarks"]
     assert [row["run_type"] for row in rows] == ["aggregate"] * sum(map(len, flat.named(run)))
     _, one = flat.named(run)[0][0]
     assert one.seconds
     assert rows[0]["name"].endswith("_median") and rows[0]["real_time"] == 1e9 * one.seconds.median
+    rows = exported(changed(run, lambda one: replace(one, clock="wall", wall_samples=())))["benchmarks"]
+    assert rows and all(row["real_time"] == row["cpu_time"] > 0 for row in rows)
 
 
 def test_context(run: Run) -> None:
@@ -141,42 +138,6 @@ def test_compare_sets_two_values_of_an_axis_side_by_side(run: Run, tmp_path: Pat
 
 
 @needs_compare
-def test_compare_sets_two_variants_side_by_side(gemm: Callable[..., Ran], tmp_path: Path) -> None:
-    words = "--m 8,16 --n 8 --k 8 --trans nn,nt --variant openblas,numpy --device fake -q -o"
-    ran = gemm(*words.split(), str(tmp_path / "run"))
-    assert (ran.code, ran.err) == (0, "")
-    run = store.read(tmp_path / "run")
-    told = compare(tmp_path, "filters", [run], "variant:openblas", "variant:numpy")
-    assert len(run.contests) == 4
-    for contest in run.contests:
-        a, b = (one for one in contest.results if one.role == "measured")
-        assert a.seconds and b.seconds
-        trans = f"trans:{a.problem['trans']}/dtype:fp32/alpha:1/beta:0/ld_pad:0"
-        pair = "[variant:openblas vs. variant:numpy]/threads:1/cold:none/device:fake"
-        name = f"gemm/m:{a.problem['m']}/n:8/k:8/{trans}/{pair}"
-        (change,) = told[f"{name}_median"]["measurements"]
-        assert math.isclose(1 + change["time"], b.seconds.median / a.seconds.median, rel_tol=1e-5)
-
-
-@needs_compare
-def test_a_contest_that_names_one_variant_does_not_keep_two_apart(run: Run, tmp_path: Path) -> None:
-    strategies = run.contests[0]
-    nt, copied = (
-        next(x for x in strategies.results if x.variant == variant and x.problem.get("trans") == "nt")
-        for variant in ("openblas", "transpose-then-nn")
-    )
-    contest = replace(
-        strategies, contest=f"{strategies.contest}/variant:openblas", results=(nt, copied), comparisons=()
-    )
-    filters = f"variant:{nt.variant}", f"variant:{copied.variant}"
-    told = compare(tmp_path, "filters", [replace(run, contests=(contest,))], *filters)
-    a, b = nt.seconds, copied.seconds
-    assert a and b
-    (change,) = next(row for name, row in told.items() if name.endswith("_median"))["measurements"]
-    assert math.isclose(1 + change["cpu"], b.median / a.median)
-
-
-@needs_compare
 def test_compare_sets_two_runs_side_by_side(run: Run, tmp_path: Path) -> None:
     def slower(one: Result) -> Result:
         times = (tuple(1.25 * x for x in samples) for samples in (one.samples, one.wall_samples))
@@ -192,12 +153,118 @@ def test_compare_sets_two_runs_side_by_side(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_compare
-@pytest.mark.parametrize("sides", ["first", "second", "both"])
-def test_compare_takes_no_case_without_a_time_for_a_fast_one(run: Run, tmp_path: Path, sides: str) -> None:
-    runs = [changed(run, broken) if sides in (side, "both") else run for side in ("first", "second")]
-    told = compare(tmp_path, "benchmarks", runs)
+def test_compare_takes_no_case_without_a_time_for_a_fast_one(run: Run, tmp_path: Path) -> None:
     names = [name for contest in flat.named(run) for name, _ in contest]
     (gone,) = (name for name in names if "nn-nt/gemm/m:4/" in name and "trans:nt" in name)
-    assert {name for name in names if name in told} == {*names} - {gone}
-    assert "OVERALL_GEOMEAN" in told
-    assert not [x for row in told.values() for x in row["measurements"] if x["cpu_time_other"] == 0]
+    bad = changed(run, broken)
+    for runs in ([bad, run], [run, bad], [bad, bad]):
+        told = compare(tmp_path, "benchmarks", runs)
+        assert {name for name in names if name in told} == {*names} - {gone}
+        assert "OVERALL_GEOMEAN" in told
+        assert not [x for row in told.values() for x in row["measurements"] if x["cpu_time_other"] == 0]
+
+
+needs_pyperf = pytest.mark.skipif(
+    importlib.util.find_spec("pyperf") is None, reason="no pyperf: pip install -c constraints.txt pyperf"
+)
+
+
+def write(run: Run, path: Path) -> Path:
+    path.write_text(formatted("pyperf", run))
+    return path
+
+
+def slower(run: Run, factor: float) -> Run:
+    """The run with every sample that much longer."""
+
+    return changed(run, lambda one: replace(one, samples=tuple(factor * x for x in one.samples)))
+
+
+def names(run: Run) -> list[str]:
+    return [name for contest in flat.named(run) for name, _ in contest]
+
+
+def pyperf(*words: str | Path) -> str:
+    """What pyperf prints."""
+    command = [sys.executable, "-m", "pyperf", *map(str, words)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def test_a_benchmark_for_each_result_with_its_accepted_samples(run: Run, tmp_path: Path) -> None:
+    run = changed(run, lambda one: replace(one, rejected=(0, 3), launches=7, uses=2))
+    document = json.loads(write(run, tmp_path / "a.json").read_text())
+    assert (document["version"], document["metadata"]["unit"]) == ("1.0", "second")
+    assert [x["metadata"]["name"] for x in document["benchmarks"]] == names(run)
+    results = [result for contest in flat.named(run) for _, result in contest]
+    for found, result in zip(document["benchmarks"], results, strict=True):
+        (process,) = found["runs"]
+        assert process["values"] == [result.samples[1], result.samples[2], *result.samples[4:]]
+        assert (found["metadata"]["loops"], found["metadata"]["inner_loops"]) == (7, 2)
+
+
+def test_a_run_for_each_process(run: Run, tmp_path: Path) -> None:
+    contest = run.contests[0]
+    first, *rest = contest.results
+    first = replace(first, samples=(1.0, 2.0, 3.0, 4.0), rounds=(0, 1, 0, 1), processes=(0, 0, 1, 1))
+    run = replace(run, contests=(replace(contest, results=(first, *rest)),))
+    found = json.loads(write(run, tmp_path / "a.json").read_text())["benchmarks"]
+    assert found[0]["runs"] == [{"values": [1.0, 2.0]}, {"values": [3.0, 4.0]}]
+    assert all(len(x["runs"]) == 1 for x in found[1:])
+
+
+def test_results_without_samples_or_times_are_left_out(run: Run, tmp_path: Path) -> None:
+    first, second, *rest = (contest := run.contests[0]).results
+    first = replace(first, status="failed", seconds=None, reason="it crashed")
+    second = replace(second, samples=(), rounds=())
+    run = replace(run, contests=(replace(contest, results=(first, second, *rest)), *run.contests[1:]))
+    document = json.loads(write(run, tmp_path / "a.json").read_text())
+    assert [x["metadata"]["name"] for x in document["benchmarks"]] == names(run)[2:]
+    nothing = json.loads(write(Run(environment()), tmp_path / "b.json").read_text())
+    assert nothing == {"version": "1.0", "metadata": {"unit": "second", "digest": "0"}, "benchmarks": []}
+
+
+@needs_pyperf
+def test_pyperf_reads_what_the_record_says(run: Run, tmp_path: Path) -> None:
+    import pyperf
+
+    environment = replace(run.environment, command="python -m micro.gemm \\\n --transpose")
+    suite = pyperf.BenchmarkSuite.load(str(write(replace(run, environment=environment), tmp_path / "a.json")))
+    results: dict[str, Any] = {name: result for contest in flat.named(run) for name, result in contest}
+    assert suite.get_benchmark_names() == list(results)
+    for found in suite.get_benchmarks():
+        result = results[found.get_name()]
+        assert math.isclose(found.median(), result.seconds.median, rel_tol=1e-5)
+        told = found.get_metadata()
+        assert (told["cpu_model_name"], told["cpu_count"], told["timer"]) == ("AMD EPYC", 2, "cpu")
+        assert (told["python_version"], told["load_avg_1min"]) == ("3.11.7", run.environment.state["load"][0])
+        assert told["command"] == "python -m micro.gemm \\ --transpose"
+
+
+@needs_pyperf
+def test_compare_to(run: Run, tmp_path: Path) -> None:
+    a = write(run, tmp_path / "a.json")
+    b = write(slower(run, 1.25), tmp_path / "b.json")
+    told = pyperf("compare_to", a, b)
+    for name in names(run):
+        (line,) = re.findall(rf"^{re.escape(name)}: Mean \+- std dev: (.*)$", told, re.MULTILINE)
+        assert line.endswith("1.25x slower")
+    assert told.rstrip().endswith("Geometric mean: 1.25x slower")
+    c = write(slower(run, 1.0001), tmp_path / "c.json")
+    hidden, _, listed = pyperf("compare_to", a, c).partition("\n")[0].partition(": ")
+    assert hidden == f"Benchmark hidden because not significant ({len(names(run))})"
+    assert listed.split(", ") == names(run)
+
+
+@needs_pyperf
+def test_stats_and_check(run: Run, tmp_path: Path) -> None:
+    a = write(run, tmp_path / "a.json")
+    told = pyperf("stats", a)
+    counts = [len(flat.accepted(result)) for contest in flat.named(run) for _, result in contest]
+    assert [int(x) for x in re.findall(r"^Total number of values: (\d+)$", told, re.MULTILINE)] == counts
+    assert re.findall(r"^Number of run with values: (\d+)$", told, re.MULTILINE) == ["1"] * len(counts)
+    quiet = changed(run, lambda one: replace(one, samples=one.samples[:1] * len(one.samples)))
+    b = write(quiet, tmp_path / "b.json")
+    assert "the standard deviation" in pyperf("check", a), "this run is noisy"
+    assert "WARNING" not in pyperf("check", b)

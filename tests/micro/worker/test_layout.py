@@ -1,4 +1,4 @@
-"""Which calls a check makes, what is another in each, and pages that nobody may touch."""
+"""Where operands lie, which calls a check makes, what is another in each, and pages that nobody may touch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 from kernels.catalog import find
 from kernels.devices import open_device
+from kernels.devices.kind import ALIGNMENT
+from kernels.errors import LaunchError
 from kernels.launch import Launch
 from kernels.ops.activation.problem import Activation
 from kernels.ops.gather.problem import Gather
@@ -23,7 +25,114 @@ from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards, turns
 from micro.worker.guards import Fenced
+from micro.worker.placement import draw, fixed, orders, refuse_shared
 from micro.worker.turns import CALLS, another, moved, swapped
+
+ROUNDS = 400
+LAYOUTS = [
+    ([64], 64),
+    ([64], 4096),
+    ([1, 63, 64, 65, 128], 1 << 12),
+    ([16384, 16384, 16384], 3 * 16384),
+    ([16384, 16384, 49152], 1 << 18),
+    ([4, 1 << 16, 100, 100, 1 << 12], 1 << 17),
+]
+IDS = [f"{len(sizes)} in {space}" for sizes, space in LAYOUTS]
+
+
+@pytest.mark.parametrize("unit", [ALIGNMENT, 512])
+@pytest.mark.parametrize(("sizes", "space"), LAYOUTS, ids=IDS)
+def test_blocks_are_aligned_inside_and_apart(sizes: list[int], space: int, unit: int) -> None:
+    space *= unit // ALIGNMENT
+    offsets = draw(np.random.default_rng(1), sizes, space, ROUNDS, unit)
+    assert offsets.shape == (ROUNDS, len(sizes))
+    assert (offsets % unit == 0).all()  # so that no two share a line
+    assert (offsets >= 0).all()
+    assert (offsets + np.array(sizes) <= space).all()
+    order = np.argsort(offsets, axis=1)
+    starts = np.take_along_axis(offsets, order, axis=1)
+    ends = starts + np.array(sizes)[order]
+    assert (starts[:, 1:] >= ends[:, :-1]).all()
+
+
+def test_blocks_of_one_size_have_one_distribution() -> None:
+    """Neither position in the list nor neighbors of other sizes make a block's places different."""
+    from scipy.stats import ks_2samp
+
+    sizes = [4096, 1 << 15, 4096, 64, 4096]
+    offsets = draw(np.random.default_rng(3), sizes, 1 << 17, 4000, 64)
+    for other in (2, 4):
+        assert ks_2samp(offsets[:, 0], offsets[:, other]).pvalue > 0.01
+    first = [(offsets[:, i] == offsets[:, [0, 2, 4]].min(axis=1)).mean() for i in (0, 2, 4)]
+    assert first == pytest.approx([1 / 3] * 3, abs=0.03)
+
+
+def test_a_place_differs_from_round_to_round() -> None:
+    offsets = draw(np.random.default_rng(4), [4096, 4096], 1 << 20, 100, 64)
+    assert len(set(offsets[:, 0].tolist())) > 90
+    assert offsets.min() < 1 << 17
+    assert offsets.max() > (1 << 20) - (1 << 17)
+
+
+def test_one_seed_gives_one_layout() -> None:
+    one, same, other = (draw(np.random.default_rng(s), [64, 640], 1 << 14, 9, 64) for s in (5, 5, 6))
+    assert (one == same).all()
+    assert (one != other).any()
+
+
+def test_blocks_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        draw(np.random.default_rng(1), [64, 65], 128, 1, 64)
+
+
+def test_places_that_share_nothing_are_taken() -> None:
+    """Fixed ones stand one behind the other; blocks of one case may overlap."""
+    assert fixed([64, 1, 100, 64], 2, 64).tolist() == [[0, 64, 128, 256]] * 2
+    sizes = [100, 64, 1000]
+    for offsets in (fixed(sizes, 3, 64), draw(np.random.default_rng(7), sizes, 1 << 11, ROUNDS, 64)):
+        refuse_shared(offsets, sizes, ["a", "b", "c"])
+    refuse_shared(np.array([[0, 128], [128, 0]]), [128, 128], ["one", "two"])
+    refuse_shared(np.array([[0, 64]]), [128, 128], ["one", "one"])
+
+
+@pytest.mark.parametrize("offsets", [[0, 0], [0, 64], [64, 0], [0, 127]])
+def test_shared_memory_is_refused_by_name(offsets: list[int]) -> None:
+    rows = np.array([[0, 128], offsets])
+    with pytest.raises(LaunchError, match=r"(one and two|two and one) share memory"):
+        refuse_shared(rows, [128, 128], ["one", "two"])
+
+
+def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernels.devices.fake import Fake
+    from kernels.ops.gemm.problem import Gemm
+    from micro.planning.contest import VISIT, Case
+    from micro.worker import placement
+    from micro.worker.host import Host
+
+    monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
+    host = Host(Fake(lambda name, problem: 1e-5), 0)
+    cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
+    host.settle(host.open(cases, [True, True], 1), VISIT)
+    host.look(0, 1)
+    monkeypatch.setattr(placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int))
+    with pytest.raises(LaunchError, match="share memory"):
+        host.look(1, 1)
+
+
+def test_odd_rounds_run_their_predecessor_backwards_whatever_the_chunk() -> None:
+    whole = orders(seed=3, first=0, rounds=8, count=5)
+    assert (whole[1::2] == whole[::2, ::-1]).all()
+    assert len({tuple(order) for order in whole[::2]}) > 1
+    apart = [orders(3, number, 1, 5)[0] for number in range(8)]
+    assert (whole == apart).all()
+
+
+def test_every_case_is_in_every_place_equally_often() -> None:
+    found = orders(seed=5, first=0, rounds=4000, count=4)
+    for case in range(4):
+        counts = (found == case).sum(axis=0)
+        assert abs(counts - 1000).max() < 5 * 1000**0.5
+
 
 CPU = open_device("cpu")
 SMALL, MIDDLE, LARGE = Gemm(24, 24, 40), Gemm(320, 320, 320), Gemm(2048, 2048, 2048)
@@ -55,15 +164,12 @@ def test_a_larger_one_has_one_call_more_than_probes_and_a_huge_one_none() -> Non
     assert [call.judged for call in made(Pages("clear", "touched", 1 << 21))] == [True, True]
 
 
-def test_data_that_are_timed_are_a_probe_beside_the_others() -> None:
+def test_probes_beside_the_dense_one() -> None:
+    """Data that are timed; who mixes rows is asked for the sparse probe of rows alike."""
     for problem in (SMALL, MIDDLE, LARGE):
         assert {call.probe for call in made(problem, data="uniform")} >= {"dense", GRADED, "uniform"}
         assert "uniform" not in {call.probe for call in made(problem)}
-
-
-def test_who_mixes_rows_is_asked_for_the_sparse_probe_of_rows_alike() -> None:
-    probes = {call.probe for call in made(SMALL, dataclasses.replace(OPENBLAS, growth=4.0))}
-    assert probes == {"dense", "sparse"}
+    assert {call.probe for call in made(SMALL, dataclasses.replace(OPENBLAS, growth=4.0))} == {"dense", "sparse"}
     assert {call.probe for call in made(SMALL)} == {"dense", GRADED, SPECIAL}
 
 
@@ -81,6 +187,10 @@ def test_one_element_of_each_input_changes_to_what_its_type_holds(dtype: str) ->
             view = np.array(changed[operand.name])
             assert np.array_equal(turns.rounded(view, operand.dtype), view)
         assert not np.array_equal(problem.reference(x)["c"], problem.reference(changed)["c"])
+    held = {name: array.copy() for name, array in x.items()}
+    with swapped(x, another(problem, x, (), rng)):
+        assert not np.array_equal(x["a"], held["a"])
+    assert all(np.array_equal(x[name], held[name]) for name in held), "a change for one call is taken back"
 
 
 def test_what_is_constant_does_not_change_and_indices_stay_indices() -> None:
@@ -90,11 +200,10 @@ def test_what_is_constant_does_not_change_and_indices_stay_indices() -> None:
     x = scores.fill(rng)
     labels = {int(another(scores, x, (), rng)["labels"][1]) for _ in range(99)}
     assert labels == set(range(9))
-    rows = Softmax(6, 9, "one-hot").fill(rng)["t"]
-    assert (
-        (moved({"t": rows}, {"t": another(Softmax(6, 9, "one-hot"), {"x": rows, "t": rows}, (), rng)["t"]})["t"]).sum()
-        == 6
-    )
+    hot = Softmax(6, 9, "one-hot")
+    rows = hot.fill(rng)["t"]
+    changed = another(hot, {"x": rows, "t": rows}, (), rng)
+    assert moved({"t": rows}, {"t": changed["t"]})["t"].sum() == 6
     table = Gather(9, 5, 6)
     ids = table.fill(rng)
     assert np.array_equal(moved(ids, another(table, ids, (), rng))["ids"], ids["ids"])
@@ -117,14 +226,6 @@ def test_a_long_sum_shows_its_changed_term() -> None:
     want = read.reference(x)
     changed = read.reference(moved(x, another(read, x, (), rng)))
     assert abs(changed["y"] - want["y"])[0, 0] > 0.5 * read.bound(x, want, 2.0**-24)["y"][0, 0]
-
-
-def test_a_change_for_one_call_is_taken_back() -> None:
-    x = SMALL.fill(np.random.default_rng(6))
-    held = {name: array.copy() for name, array in x.items()}
-    with swapped(x, another(SMALL, x, (), np.random.default_rng(7))):
-        assert not np.array_equal(x["a"], held["a"])
-    assert all(np.array_equal(x[name], held[name]) for name in held)
 
 
 def test_a_constant_input_is_the_same_in_every_probe() -> None:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def here() -> survey.Inventory:
-    """This machine, surveyed once."""
+    """The survey of this machine, made once."""
     return survey.survey()
 
 

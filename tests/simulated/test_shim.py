@@ -10,6 +10,7 @@ import pytest
 from kernels.nvcc import Argument, Geometry
 from kernels.problem import Operand
 from tests.simulated import launcher
+from tests.simulated.test_threads import ORDERED, SOURCE, launched
 
 pytestmark = pytest.mark.skipif(launcher.missing() is not None, reason=launcher.missing() or "")
 X, Y = Operand("x", (1, 64), "in"), Operand("y", (1, 64), "out")
@@ -40,35 +41,25 @@ def fails(body: str, reason: str, backward: bool = False, **how: Any) -> None:
 
 # Barriers
 
-REVERSED = "__shared__ float s[64]; s[t] = x[t]; {barrier} y[t] = s[63 - t];"
-
 
 @BOTH
-def test_barrier_makes_writes_seen(backward: bool) -> None:
-    got = run(REVERSED.format(barrier="__syncthreads();"), backward)
-    assert (got == NUMBERS[0, ::-1]).all()
+@pytest.mark.parametrize("name", ORDERED)
+def test_ordered_accesses_give_their_answer(name: str, backward: bool) -> None:
+    geometry = Geometry(*launched(name), (("operand", "x"), ("operand", "y")))
+    found = launcher.launch(SOURCE, [geometry], [X, Y], {"x": NUMBERS}, backward=backward)["y"]
+    assert (found[0] == ORDERED[name][1]).all()
 
 
 @BOTH
 def test_missing_barrier_gives_a_wrong_answer(backward: bool) -> None:
-    assert np.isnan(run(REVERSED.format(barrier=""), backward)).any()
-
-
-SECOND = "__shared__ float s; for (int i = 0; i < 3; i++) { if (t == %d) s = i; __syncthreads(); y[t] = s; %s }"
-
-
-@BOTH
-@pytest.mark.parametrize("writer", [0, 63])
-def test_barrier_in_a_loop(writer: int, backward: bool) -> None:
-    assert (run(SECOND % (writer, "__syncthreads();"), backward) == 2).all()
+    assert np.isnan(run("__shared__ float s[64]; s[t] = x[t]; y[t] = s[63 - t];", backward)).any()
 
 
 def test_missing_second_barrier_shows_in_one_order_at_least() -> None:
     """A thread's next write comes before another's read of the last."""
     body = """__shared__ float s; float sum = 0;
-    for (int i = 0; i < 3; i++) {{ if (t == 63) s = i; __syncthreads(); sum += s; {} }} y[t] = sum;"""
-    assert all((run(body.format("__syncthreads();"), order) == 3).all() for order in (False, True))
-    assert not all((run(body.format(""), order) == 3).all() for order in (False, True))
+    for (int i = 0; i < 3; i++) { if (t == 63) s = i; __syncthreads(); sum += s; } y[t] = sum;"""
+    assert not all((run(body, order) == 3).all() for order in (False, True))
 
 
 @BOTH
@@ -91,15 +82,6 @@ def test_last_thread_that_returns_releases_those_that_wait(backward: bool) -> No
 
 
 @BOTH
-def test_block_barrier_waits_for_warps_that_shuffle_first(backward: bool) -> None:
-    """One warp is at the barrier at once, the other comes after five rendezvous of its own."""
-    body = """__shared__ float s; float v = x[t];
-    if (t < 32) { for (int d = 16; d; d /= 2) v += __shfl_down_sync(0xffffffff, v, d); if (t == 0) s = v; }
-    __syncthreads(); y[t] = s;"""
-    assert (run(body, backward) == np.arange(32).sum()).all()
-
-
-@BOTH
 def test_different_barriers_are_told(backward: bool) -> None:
     body = "if (t < 32) { __syncthreads(); }\nelse { __syncthreads(); }\ny[t] = 0;"
     fails(body, "different barriers: lines [45] and [45]", backward)
@@ -114,22 +96,9 @@ def test_shared_memory_is_nan_in_every_block() -> None:
 
 
 @BOTH
-def test_shuffle_takes_what_the_lane_gave(backward: bool) -> None:
-    got = run("y[t] = __shfl_down_sync(0xffffffff, x[t], 5);", backward)
-    lane = np.arange(64) % 32
-    assert (got == np.where(lane < 27, NUMBERS[0] + 5, NUMBERS[0])).all()
-
-
-@BOTH
 def test_shuffle_of_narrow_width(backward: bool) -> None:
     got = run("y[t] = __shfl_down_sync(0xffffffff, x[t], 3, 8);", backward)
     assert (got == np.where(np.arange(64) % 8 < 5, NUMBERS[0] + 3, NUMBERS[0])).all()
-
-
-@BOTH
-def test_shuffles_one_after_another_do_not_mix(backward: bool) -> None:
-    body = "float a = __shfl_down_sync(0xffffffff, x[t], 1), b = __shfl_down_sync(0xffffffff, -x[t], 2); y[t] = a + b;"
-    assert (run(body, backward)[:30] == -1).all()
 
 
 @BOTH

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,30 +17,11 @@ from kernels.devices import open_device
 from kernels.dtypes import decode, encode
 from kernels.errors import LaunchError, WrongResult
 from kernels.launch import Launch
-from kernels.ops.activation.problem import Activation
-from kernels.ops.biasact.problem import BiasAct
-from kernels.ops.cast.problem import Cast
-from kernels.ops.chain.problem import Chain
-from kernels.ops.conv.problem import Conv
-from kernels.ops.dropout.problem import Dropout
-from kernels.ops.fft.problem import Fft
-from kernels.ops.fma.problem import Fma
-from kernels.ops.gather.problem import Gather
-from kernels.ops.gemm.problem import Gemm
-from kernels.ops.mma.problem import Mma
-from kernels.ops.norm.problem import Norm
-from kernels.ops.optimizer.problem import Optimizer
-from kernels.ops.pooling.problem import Pooling
-from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.softmax.problem import Softmax
-from kernels.ops.spmm.problem import Spmm
-from kernels.ops.stream.problem import Stream
-from kernels.ops.transfer.problem import Transfer
-from kernels.ops.transpose.problem import Transpose
-from kernels.ops.update.problem import Update
 from kernels.problem import Operand, Problem, axis
 from kernels.setting import Setting
 from kernels.variant import Variant
+from micro.planning.contest import parse
 from micro.worker.check import check
 
 if TYPE_CHECKING:
@@ -48,46 +31,8 @@ if TYPE_CHECKING:
     Fault = Callable[["Call", "Operand", Answers], None]
 
 CPU = open_device("cpu")
-PROBLEMS: tuple[Problem, ...] = (
-    Activation(40, "tanh"),
-    Activation(40, "sigmoid", "dgrad", "in"),
-    BiasAct(6, 5),
-    BiasAct(6, 5, phase="dgrad"),
-    Cast(24),
-    Chain(1024, 4),
-    Dropout(4096),
-    Fft(3, 6, 4),
-    Fft(3, 5, 5, "c2r"),
-    Fma("native", 8),
-    Gather(9, 5, 6),
-    Gather(9, 5, 9, "step", "adagrad"),
-    Gemm(5, 7, 9, "nt", beta=0.5, ld_pad=3),
-    Mma("fp16", "mma", 4),
-    Norm(3, 4, 3),
-    Norm(3, 4, 3, mode="frozen"),
-    Norm(3, 6, 3, "lrn"),
-    Norm(3, 4, 3, phase="step"),
-    Norm(3, 4, 3, mode="frozen", phase="step"),
-    Norm(3, 6, 3, "lrn", phase="step"),
-    Optimizer("adam", 3, 7),
-    Optimizer("adadelta", 3, 7),
-    Conv(2, 3, 6, 5, 4, pad=1),
-    Conv(2, 3, 6, 5, 4, stride=2, direction="dgrad", layout="nhwc"),
-    Conv(2, 3, 6, 5, 4, r=2, direction="wgrad"),
-    Pooling(2, 3, 7, 3, phase="step"),
-    Pooling(3, 3, 6, pool="avg", layout="nhwc", phase="step"),
-    Saxpy(256, "warm"),
-    Softmax(6, 9),
-    Softmax(6, 9, "one-hot", "softmax"),
-    Softmax(6, 9, want="forward"),
-    Spmm(6, 5, 7, 0.5),
-    Stream("copy", 256),
-    Stream("read", 256),
-    Transfer(1024),
-    Transpose(6, 6),
-    Update(6, 5, 4),
-    Update(6, 5, 4, "momentum"),
-)
+NAMES = json.loads(Path(__file__).with_name("outputs.json").read_text("utf-8"))
+PROBLEMS = [parse(f"{name}/variant:x").problem for name in NAMES]
 OWN_MEMORY = {"chase", "pages"}  # what they answer of memory that is no operand; tests of their own
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import platform
 
@@ -48,30 +49,16 @@ def opened_with(host: Host, case: Case, at_once: bool = True) -> None:
         host.contest.watch.timed(1e3)
 
 
-@pytest.mark.parametrize("problem", [SMALL, TRIAD], ids=lambda problem: problem.op)
-@pytest.mark.parametrize("name", ["SEES_THE_POISON", "RIGHT_WHILE_WATCHED", "WRONG_RARELY", "SAME_CALL_AGAIN"])
+CHEATS: list[tuple[Problem, str]] = [
+    *itertools.product((SMALL, TRIAD), ("SEES_THE_POISON", "RIGHT_WHILE_WATCHED", "WRONG_RARELY", "SAME_CALL_AGAIN")),
+    (SMALL, "WHOLE_ANSWER_AGAIN"),  # it compares all of its output: it is asked what an input's change makes of it
+    (Gemm(48, 40, 32, beta=0.5), "SAME_PRODUCT_AGAIN"),  # what is read too is left as it was beside other inputs
+    (Update(40, 32, 48), "SAME_GRADIENT_AGAIN"),
+]
+
+
+@pytest.mark.parametrize(("problem", "name"), CHEATS, ids=[f"{problem.op}-{name}" for problem, name in CHEATS])
 def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) -> None:
-    opened(host, problem, name)
-    with pytest.raises(WrongResult, match=WHILE_TIMED):
-        for first in range(0, RARE, 8):
-            host.look(first, 8)
-
-
-def test_an_answer_that_still_stands_is_none_to_other_inputs(host: Host) -> None:
-    """A kernel that compares all of its output with its last answer is asked what an input's change makes of it."""
-    opened(host, SMALL, "WHOLE_ANSWER_AGAIN")
-    with pytest.raises(WrongResult, match=WHILE_TIMED):
-        for first in range(0, RARE, 8):
-            host.look(first, 8)
-
-
-@pytest.mark.parametrize(
-    ("problem", "name"),
-    [(Gemm(48, 40, 32, beta=0.5), "SAME_PRODUCT_AGAIN"), (Update(40, 32, 48), "SAME_GRADIENT_AGAIN")],
-    ids=["gemm", "update"],
-)
-def test_what_is_read_too_is_left_as_it_was_beside_other_inputs(host: Host, problem: Problem, name: str) -> None:
-    """A kernel that looks whether its output is as it left it finds that it is."""
     opened(host, problem, name)
     with pytest.raises(WrongResult, match=WHILE_TIMED):
         for first in range(0, RARE, 8):
@@ -107,38 +94,25 @@ def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
         host.look(0, 8)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="its number for rounding upward is that of x86")
-def test_who_changes_rounding_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
-    cases = [Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:LEAVES_ROUNDING_CHANGED_LATER")]
-    for case in cases:
-        host.check(case, 1)
-    before = process_state.floating()
-    with pytest.raises(WrongResult, match=r"^leaves the rounding mode changed while it is timed$"):
-        host.settle(host.open(cases, [True, True], 1), VISIT)
-        host.look(0, 32)
-    assert host.running() == 1
-    assert process_state.floating() == before
+LEAVES = {
+    "LEAVES_ROUNDING_CHANGED_LATER": "leaves the rounding mode changed while it is timed",
+    "LEAVES_DIRECTORY_CHANGED_LATER": "leaves the current directory changed while it is timed",
+    "WRITES_TO_ITS_INPUTS_LATER": "changes its inputs while it is timed",
+}
 
 
-def test_who_changes_the_directory_while_it_is_timed_is_named_and_it_is_put_back(host: Host) -> None:
-    cases = [Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:LEAVES_DIRECTORY_CHANGED_LATER")]
-    for case in cases:
-        host.check(case, 1)
-    before = os.getcwd()
-    host.settle(host.open(cases, [True, True], 1), VISIT)
-    with pytest.raises(WrongResult, match=r"^leaves the current directory changed while it is timed$"):
-        host.look(0, 32)
-    assert host.running() == 1 and os.getcwd() == before
-
-
-def test_who_writes_to_inputs_while_it_is_timed_is_named_and_not_its_rivals(host: Host) -> None:
-    rival, cheat = Case(SMALL, "blocked"), Case(SMALL, "tests.wrong.cheats:WRITES_TO_ITS_INPUTS_LATER")
+@pytest.mark.parametrize("name", LEAVES)
+def test_who_changes_what_is_shared_while_it_is_timed_is_named_and_not_its_rivals(host: Host, name: str) -> None:
+    if "ROUNDING" in name and platform.machine() != "x86_64":
+        pytest.skip("its number for rounding upward is that of x86")
+    rival, cheat = Case(SMALL, "blocked"), Case(SMALL, f"tests.wrong.cheats:{name}")
     for case in (rival, cheat):
         host.check(case, 1)
-    host.settle(host.open([rival, cheat], [True, True], 1), VISIT)
-    with pytest.raises(WrongResult, match=r"^changes its inputs while it is timed$"):
+    before = process_state.floating(), os.getcwd()
+    with pytest.raises(WrongResult, match=f"^{LEAVES[name]}$"):
+        host.settle(host.open([rival, cheat], [True, True], 1), VISIT)
         host.look(0, 32)
-    assert host.running() == 1
+    assert host.running() == 1 and (process_state.floating(), os.getcwd()) == before
     host.settle(host.open([rival], [True], 1), VISIT)
     host.look(0, 32)
 

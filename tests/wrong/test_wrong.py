@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.measuring import ceilings
-from micro.planning.contest import Case
+from micro.planning.contest import Case, parse
 from micro.worker import check as checking
 from micro.worker import host as worker_host
 from micro.worker import placement
@@ -28,52 +31,17 @@ from tests.wrong import kernels
 CPU = open_device("cpu")
 LIMITS = {"cpu": CPU.limits()}
 SQUARE = Gemm(24, 24, 40)
-ODD = Gemm(7, 9, 13, "nt")  # no operand ends with a cache line
-ADDS = Gemm(17, 23, 33, "tn", alpha=2.5, beta=0.5, ld_pad=3)
 ALLOWS = "times what its precision allows"
-OFF = f"^dense probe: .* {ALLOWS}"
 PAST_DENSE = f"^(dense|sparse|graded) probe: .* {ALLOWS}"
-UNTOUCHED = "^writes nothing: every output is as it was$"
-OUTSIDE = "^writes outside its operands$"
-LATE = "^returns before it is done"
 
-REFUSED = [
-    ("WRITES_NOTHING", SQUARE, UNTOUCHED),
-    ("WRITES_NOTHING", ADDS, UNTOUCHED),
-    ("LAST_ROW_MISSING", SQUARE, r"^leaves 24 of 576 outputs unwritten, first at \[23, 0\]$"),
-    ("LAST_ROW_MISSING", ADDS, r"^leaves 23 of 391 outputs unwritten, first at \[16, 0\]$"),
-    ("LAST_ROW_ZERO", SQUARE, rf"^dense probe: 24 of 576 .* {ALLOWS}, first at \[23, 0\]$"),
-    ("LAST_TERM_MISSING", SQUARE, OFF),
-    ("LAST_TERM_MISSING", ADDS, OFF),
-    ("LAST_TERM_MISSING", Gemm(8, 8, 26752), OFF),
-    ("LAST_TERM_MISSING_ONCE", SQUARE, r"^dense probe: 1 of 576 .* first at \[12, 12\]$"),
-    ("LAST_TERM_MISSING_ONCE", Gemm(8, 8, 26752), r"^dense probe: 1 of 64 .* first at \[4, 4\]$"),
-    ("ZEROS", SQUARE, "^answers zeros$"),
-    ("ZEROS", ADDS, "^answers zeros$"),
-    ("INFINITE", SQUARE, r"^infinite at \[0, 23\]$"),
-    ("TRANSPOSED", SQUARE, "^answers the transposed result$"),
-    ("TRANSPOSED", ODD, OFF),
-    ("ALPHA_IGNORED", Gemm(24, 24, 40, alpha=2.5), r"^off by the factor 0\.4: a scale like alpha"),
-    ("ALPHA_IGNORED", ADDS, OFF),
-    ("BETA_IGNORED", ADDS, OFF),
-    ("READS_OLD_OUTPUT", SQUARE, "every output is as it was"),  # NaN like the poison it was made of
-    ("OUTPUT_OF_ITS_OWN", SQUARE, UNTOUCHED),
-    ("OUTPUT_OF_ITS_OWN", ADDS, UNTOUCHED),
-    ("FIRST_OUTPUT", SQUARE, r"^leaves 16 of 576 outputs unwritten, first at \[0, 0\]$"),
-    ("FIRST_OUTPUT", Gemm(1, 8, 20), UNTOUCHED),
-    ("CACHED", SQUARE, "^repeats its answer to earlier inputs$"),
-    ("CACHED", ADDS, "^repeats its answer to earlier inputs$"),
-    ("RETURNS_EARLY", SQUARE, LATE),
-    ("RETURNS_EARLY", ADDS, LATE),
-    ("WRITES_PADDING", ADDS, OUTSIDE),
-    ("WRITES_PADDING", Gemm(2, 3, 5, ld_pad=1), OUTSIDE),
-    ("WRITES_PAST_END", SQUARE, OUTSIDE),
-    ("WRITES_PAST_END", ODD, OUTSIDE),
-    ("WRITES_PAST_END", ADDS, OUTSIDE),
-    ("WRITES_BEFORE_START", ODD, OUTSIDE),
-    ("CHANGES_INPUT", SQUARE, "^changes its input b$"),
-    ("CHANGES_INPUT", ADDS, "^changes its input b$"),
-]
+
+def refused(file: str) -> list[tuple[str, Any, str]]:
+    """Return the kernels of a file that a check refuses: name, problem, the reason's pattern."""
+    rows = json.loads(Path(__file__).with_name("refused.json").read_text("utf-8"))[file]
+    return [(name, parse(f"{problem}/variant:x").problem, reason) for name, problem, reason in rows]
+
+
+REFUSED = refused("kernels")
 LOSSY = ("HALF_INPUTS", "HALF_OUTPUT", "TF32_INPUTS", "SPLIT_BF16")
 DIES = {
     "RAISES": (LaunchError, "^raises ArithmeticError: .*no such product"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -51,12 +50,3 @@ def files(part: int, out: Path, here: bool) -> set[str]:
                 assert Path(value).parent == out
                 names.add(Path(value).name)
     return names
-
-
-def assert_whole_lines(out: Path) -> None:
-    """Fail where a line of a run file was cut short."""
-    for path in out.glob("*.jsonl"):
-        text = path.read_bytes()
-        assert text.endswith(b"\n") or not text, path
-        for line in text.splitlines():
-            json.loads(line)

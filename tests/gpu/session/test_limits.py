@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reports import store
-from tests.builds import share
 from tests.gpu.session import processes, steps
-from tests.gpu.session.conftest import Plan, assert_whole_lines, fake, files, log
+from tests.gpu.session.conftest import Plan, fake, log
 from tests.gpu.session.processes import ROOT
 from tests.gpu.session.steps import Step
-from tests.micro.command.test_everything import PROGRAM
 from tests.processes import MARK, gone, interruptible, left, marked
 
 HANGS = """
@@ -28,15 +24,6 @@ import signal, subprocess, sys, time
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-print("begun", child.pid)
-time.sleep(600)
-"""
-ENDS_WHEN_INTERRUPTED = """
-import signal, subprocess, sys, time
-deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(600)"
-child = subprocess.Popen([sys.executable, "-c", deaf])
-time.sleep(0.5)
-signal.signal(signal.SIGINT, lambda *given: (print("what I have"), sys.exit(3)))
 print("begun", child.pid)
 time.sleep(600)
 """
@@ -63,23 +50,6 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     codes = [line.partition(" after ")[0] for line in lines if "exit code" in line]
     assert codes == [f"gpu: {name}: exit code {code}" for name, code in (("first", 0), ("stuck", 124), ("then", 0))]
     assert "not well: stuck of part 1" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_step_is_interrupted_before_it_is_killed(
-    tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where our caller ignores interrupts."""
-    modules("ends", ENDS_WHEN_INTERRUPTED)
-    plan(Step("long", ("ends",), 4.0))
-    monkeypatch.setattr(steps, "GRACE", 5.0)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        assert fake("--seconds", "20", "--out", str(tmp_path)) == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert "what I have" in log(tmp_path)
-    assert gone(started(tmp_path))  # what it left behind
 
 
 def test_a_step_has_its_limit_then_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,29 +99,6 @@ def test_a_log_stays_below_its_size(
     assert "\nhello\n" in text and "good: exit code 0" in text
 
 
-@pytest.mark.slow
-def test_a_session_in_too_little_time(tmp_path: Path) -> None:
-    """What was begun is ended, and named."""
-    out = tmp_path / "out"
-    environment = os.environ | {"OUT": str(out), "KERNELGAP_STATE": str(share(tmp_path / "state")), MARK: str(tmp_path)}
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.gpu.session", "--fake", "--seconds", "12"],
-        cwd=processes.ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ran.returncode in (0, 1) and "Traceback" not in ran.stderr, ran.stderr
-    sizes = {x.name: x.stat().st_size for x in out.iterdir()}
-    assert "gpu-1.txt" in sizes and set(sizes) <= set().union(*(files(part, out, False) for part in steps.PARTS))
-    assert max(sizes.values()) < LARGEST
-    assert "tests: exit code " in ran.stdout and "part 3 is left" in ran.stdout
-    assert_whole_lines(out)
-    assert not left(tmp_path)
-
-
 def test_a_process_ends_with_its_parent() -> None:
     """Also a process whose parent has gone before it could ask for that."""
     code = f"from tests.gpu.session import processes; processes.die_with({os.getpid()}); print('here')"
@@ -160,73 +107,6 @@ def test_a_process_ends_with_its_parent() -> None:
         ran = subprocess.run(words, cwd=processes.ROOT, capture_output=True, text=True, check=False)
         assert (ran.returncode, ran.stdout) == expected
     assert (processes.end(-9), processes.end(3)) == ("killed by SIGKILL", "exit code 3")
-
-
-SESSION = """
-import sys
-from tests.gpu.session import __main__ as gpu, steps
-from tests.gpu.session.steps import Step
-
-
-def few(part, out, here, share):
-    file = str(out / "gpu-1.jsonl")
-    words = ("few", "all", "--device", "fake:cuda", "--small", "--budget", "1s", "-o", file, "--resume")
-    return Step("benchmarks", words, 90.0), Step("names", ("micro.names", file), 20.0)
-
-
-steps.steps = few
-sys.exit(gpu.main(["--fake", "--part", "1", "--seconds", "100"]))
-"""
-
-
-@pytest.fixture
-def session(
-    tmp_path: Path, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """`session()`: a session of few benchmarks in a process of its own."""
-    modules("few", PROGRAM)
-    for name, value in {"OUT": "out", "KERNELGAP_STATE": "state", MARK: ""}.items():
-        monkeypatch.setenv(name, str(tmp_path / value).rstrip("/"))
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-c", SESSION]
-        running.append(subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
-        return running[-1]
-
-    yield start
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-    for process in marked(tmp_path):
-        process.kill()
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_it_leaves_whole_lines_and_goes_on(
-    session: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    """Processes that a session started die with it: the next session writes to the same files."""
-    out, rng = tmp_path / "out", random.Random(5)
-    file, before = out / "gpu-1.jsonl", b""
-    for _ in range(3):
-        process = session()
-        while process.poll() is None and (not file.exists() or file.stat().st_size <= len(before)):
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.2))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert not left(tmp_path)
-        assert_whole_lines(out)
-        assert file.read_bytes().startswith(before)
-        before = file.read_bytes()
-    process = session()
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, (err, log(out))
-    assert_whole_lines(out)
-    names = [x.contest for x in store.read(file).contests]
-    assert len(set(names)) == len(names) and file.read_bytes().startswith(before)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

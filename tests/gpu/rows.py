@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +19,6 @@ from kernels.setting import Setting
 from kernels.variant import Variant
 from micro.worker import check, guards, turns
 from tests.gpu.conftest import REAL, missing
-
-P = TypeVar("P")
 
 
 def tries(op: str, *problems: Problem, also: Sequence[str] = ()) -> list[Any]:
@@ -96,23 +93,6 @@ def once(
         error.add_note(f"{row.name} at {problem.name}")
         raise
     return launch
-
-
-def covering(problems: Sequence[P], choices: Callable[[P], tuple[object, ...]]) -> list[P]:
-    """So few of the problems that any two choices that meet in one of all, meet in one of these: each next one is
-    that in which the most meet for the first time."""
-    wanted = {meeting for x in problems for meeting in meetings(choices(x))}
-    found: list[P] = []
-    while wanted:
-        best = max(problems, key=lambda x: len(wanted & set(meetings(choices(x)))))
-        wanted -= set(meetings(choices(best)))
-        found.append(best)
-    return found
-
-
-def meetings(chosen: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
-    """Every two of them, each with its place."""
-    return itertools.combinations(enumerate(chosen), 2)
 
 
 def enqueued(device: Cuda, row: Variant[Any], problem: Problem, data: str = "normal") -> tuple[Launch, list[str]]:

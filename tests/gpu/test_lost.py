@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from kernels.errors import LaunchError
 from tests.gpu.conftest import lost
+from tests.processes import python
 
-ROOT = Path(__file__).parents[2]
 TESTS = """
 import pytest
 
@@ -39,30 +37,8 @@ def test_a_lost_context_ends_the_run_with_the_name_of_the_test(tmp_path: Path) -
     """Any other failure is a line, and the next test runs."""
     (tmp_path / "conftest.py").write_text("from tests.gpu.conftest import pytest_exception_interact")
     (tmp_path / "test_some.py").write_text(TESTS)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-v",
-            "--tb=line",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(tmp_path),
-            str(tmp_path),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    words = ("pytest", "-v", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull)
+    done = python("-m", *words, "--rootdir", str(tmp_path), str(tmp_path), timeout=600)
     first = "FAILED test_some.py::test_first: CUDARuntimeError: cudaErrorInvalidValue: invalid argument cublas at"
     assert first in done.stdout, done.stdout + done.stderr
     ended = "after test_some.py::test_second: CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access"

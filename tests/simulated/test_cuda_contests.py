@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernels.devices import open_device
 from kernels.devices.cuda import Cuda
 from kernels.devices.fake import Fake
-from kernels.launch import Launch
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
 from micro.command import everything, session
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
-from micro.worker import visits
 from micro.worker.client import Local
 from micro.worker.host import Host
 from micro.worker.process import Workers
 from reports import record
 from tests.simulated import fake_gpu
 from tests.simulated.fake_cupy import FakeCupy
-
-KERNELS, LAUNCHES, SECONDS = 160, 170, 2e-6  # cuda-each over 160 tensors, as often as its fastest rival
-
-
-def test_what_does_not_fit_behind_a_hold_is_not_timed_as_its_caller() -> None:
-    """27,200 kernels: 5 us each of their caller, 2 us of the device."""
-    fake = FakeCupy()
-    fake.pace, fake.patient = 5e-6, True
-    device = Cuda(0, fake)
-    many = Launch(lambda: [fake.launch("kernel", SECONDS) for _ in range(KERNELS)])
-    count = np.zeros(8, np.int32)
-    plan = visits.Visits(count, [], [LAUNCHES], [2], [False], [0])
-    cell = (id(None),) if "running" not in inspect.signature(visits.stepwise).parameters else ()
-    running: Any = () if cell else (np.zeros(1, np.int32).ctypes.data,)
-    timed: Any = visits.stepwise(device, [[many]] * len(count), plan, *running)
-    made = getattr(timed, "launches", LAUNCHES)
-    kept = timed.wall[~getattr(timed, "broke", count.astype(bool))]
-    each = kept[-3:] / (made[-3:] if hasattr(made, "shape") else made)
-    assert each == pytest.approx(KERNELS * SECONDS, rel=0.05)
 
 
 def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:

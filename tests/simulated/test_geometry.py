@@ -116,9 +116,11 @@ def test_fma_has_a_block_a_multiprocessor(processors: int) -> None:
     assert problem.flops == 2 * 960 * 10 * threads
 
 
-def test_fma_on_a_gpu_has_the_chains_of_its_kernel() -> None:
-    assert cases.fma.on_gpu(Fma("cuda")) is None
-    assert "--chains 10" in (cases.fma.on_gpu(Fma("cuda", chains=1)) or "")
+@pytest.mark.parametrize("kernel", cases.gemm.TILES)
+def test_geometry_of_a_twin_covers_c(kernel: str) -> None:
+    blocks, (cols, rows) = cases.gemm.geometry(kernel, 33, 65)
+    assert (blocks - 1) * rows * cols < 40 * 96 <= blocks * rows * cols * 2
+    assert cases.gemm.geometry(kernel, 1, 1) == (1, (cols, rows))
 
 
 def test_fma_names_stay_and_processors_are_those_of_cuda() -> None:

@@ -186,6 +186,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("accepts", "problem", "reason"), REFUSED)
 def test_a_problem_without_a_kernel_is_refused(accepts: Any, problem: Any, reason: str) -> None:
     assert reason in str(accepts(problem))
+    assert cases.fma.on_gpu(Fma("cuda")) is None
 
 
 def test_a_sum_too_long_or_a_tile_too_empty_is_refused() -> None:

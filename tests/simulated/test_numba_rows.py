@@ -196,47 +196,39 @@ def test_to_bind_enqueues_nothing(device: Cuda, cp: FakeCupy, fake: FakeNumba, n
     assert len(cp.journal) == launch.kernels == launch.uses
 
 
-@ROWS
-@pytest.mark.parametrize(
-    "error", [RuntimeError("driver too old"), ImportError("half of it"), AttributeError("no _core")]
-)
-def test_an_import_that_fails_is_a_row_that_is_skipped(
-    device: Cuda, fake: FakeNumba, name: str, problem: Problem, error: Exception
-) -> None:
-    fake.refuses = error
-    with pytest.raises(Unavailable, match=rf"^numba.cuda cannot be imported \(.*{error}\): set CUDA_HOME"):
-        bound(device, name, problem)
-
-
 class NvvmSupportError(ImportError):
     """As numba's."""
 
 
+SKIPPED: list[tuple[str, Exception, str]] = [
+    *(
+        ("refuses", error, r"imported \(.*\): set CUDA_HOME")
+        for error in (RuntimeError("driver too old"), ImportError("half of it"), AttributeError("no _core"))
+    ),
+    *(
+        ("fails", error, r"compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit")
+        for error in (
+            NvvmSupportError("libNVVM cannot be found.\nDo `conda install`"),
+            FileNotFoundError(2, "No such file or directory", "libdevice.10.bc"),
+            RuntimeError("Missing libdevice file.\nPlease ensure you have a CUDA Toolkit"),
+        )
+    ),
+    (
+        "fails",
+        AttributeError("module 'numpy' has no attribute 'in1d'"),
+        r"compile \(.*'in1d'\): pip install --upgrade numba-cuda, or an older NumPy$",
+    ),
+]
+
+
 @ROWS
-@pytest.mark.parametrize(
-    "error",
-    [
-        NvvmSupportError("libNVVM cannot be found.\nDo `conda install`"),
-        FileNotFoundError(2, "No such file or directory", "libdevice.10.bc"),
-        RuntimeError("Missing libdevice file.\nPlease ensure you have a CUDA Toolkit"),
-    ],
-    ids=["nvvm", "libdevice", "pathfinder"],
-)
+@pytest.mark.parametrize(("when", "error", "reason"), SKIPPED)
 def test_a_toolkit_in_part_is_a_row_that_is_skipped(
-    device: Cuda, fake: FakeNumba, name: str, problem: Problem, error: Exception
+    device: Cuda, fake: FakeNumba, name: str, problem: Problem, when: str, error: Exception, reason: str
 ) -> None:
     """While it is prepared: a reason that is one line and names the remedy."""
-    fake.fails = error
-    with pytest.raises(Unavailable, match=r"^numba.cuda cannot compile \([^\n]+\): set CUDA_HOME to a CUDA toolkit"):
-        find(problem.op, name).prepare(problem, device, Setting(device=device.name))
-
-
-@ROWS
-def test_a_numpy_that_is_too_new_is_a_row_that_is_skipped(
-    device: Cuda, fake: FakeNumba, name: str, problem: Problem
-) -> None:
-    fake.fails = AttributeError("module 'numpy' has no attribute 'in1d'")
-    with pytest.raises(Unavailable, match=r"'in1d'\): pip install --upgrade numba-cuda, or an older NumPy$"):
+    setattr(fake, when, error)
+    with pytest.raises(Unavailable, match=f"^numba.cuda cannot (be )?{reason}"):
         find(problem.op, name).prepare(problem, device, Setting(device=device.name))
 
 
@@ -300,11 +292,3 @@ def test_a_toolkit_that_the_user_names_is_the_one(
         "CUDA_PATH": None,
         name: "/mine",
     }
-
-
-def test_the_stand_in_reads_the_environment_once(fake: FakeNumba, device: Cuda) -> None:
-    """Set after the import, the variable is of no use: a regression in the order must show."""
-    module: Any = fake.import_module("numba.cuda")
-    os.environ[numba.QUIET] = "0"
-    with pytest.warns(Warning, match="Grid size 1 will"):
-        module.jit(lambda: None)[1, 32, device.stream.ptr]

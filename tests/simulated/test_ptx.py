@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.dtypes import STORED
 from kernels.nvcc import Geometry
 from kernels.ops.mma import Mma
 from kernels.ops.mma import variants as gpu
@@ -93,32 +92,6 @@ def test_sums_of_a_warpgroup_lie_where_cutlass_has_them() -> None:
         np.testing.assert_array_equal(group.ravel(order="F")[at], np.arange(128 * 128).reshape(128, 128))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_every_number_of_16_bits_is_read_right(dtype: str) -> None:
-    """Times one. What is not finite stays so."""
-    every = np.arange(1 << 16, dtype=np.uint16).view(STORED[dtype])
-    numbers = every.astype("f4") if dtype == "fp16" else (every.astype("u4") << 16).view("f4")
-    finite = numbers[np.isfinite(numbers)]
-    a = np.zeros((-(-finite.size // 16), 16, 16), "f4")  # one number a row: no sum rounds it
-    a.reshape(-1, 16)[: finite.size, 5] = finite
-    body = WARP.replace("TYPE", dtype.upper()).replace("threadIdx.x", "threadIdx.x + 32 * blockIdx.x")
-    fragments = a.transpose(0, 2, 1).reshape(len(a), -1)[:, places(LAYOUTS[dtype][0], 32)].reshape(-1, 8)
-    b = np.tile(scattered(np.ones((8, 16), "f4"), LAYOUTS[dtype][1]), (len(a), 1))
-    operands = [
-        Operand("a", fragments.shape, "in", dtype),
-        Operand("b", b.shape, "in", dtype),
-        Operand("c", (len(fragments), 4), "out"),
-    ]
-    geometry = Geometry("f", (len(a), 1, 1), (32, 1, 1), tuple(("operand", one.name) for one in operands))
-    got = launcher.launch(own("mma") + body, [geometry], operands, {"a": fragments, "b": b})["c"]
-    rows = np.empty((len(a), 128))
-    rows[:, places(LAYOUTS[dtype][2], 32)] = got.reshape(len(a), 32, 4)
-    found = rows.reshape(len(a), 8, 16)[:, 0].ravel()[: finite.size]
-    np.testing.assert_array_equal(found, finite)
-    assert finite.size > 63000
-
-
 HEAD = 'extern "C" __global__ void f(const float *x, float *y)\n{\n    int t = threadIdx.x;\n'
 X, Y = Operand("x", (1, 32), "in"), Operand("y", (1, 32), "out")
 
@@ -135,23 +108,6 @@ def test_tf32_is_rounded_to_nearest() -> None:
     )
     assert (np.abs(got - x) <= np.abs(x) * 2.0**-11).all() and (got != x).any()
     assert not (got.view("u4") & 0x1FFF).any()
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ('asm volatile("membar.gl;");', "nobody does this here: membar.gl"),
-        ('asm volatile("cvt.rna.tf32.f32 %0, %9;" : "=r"(t) : "f"(x[t]));', "an operand that is not given"),
-        ('asm volatile("cvt.rna.tf32.f32 %0;" : "=r"(t));', "nobody does this here"),
-        ('asm volatile("mma.sync.aligned.m16n8k16.row.row.f32.bf16.bf16.f32 %0;" : "=r"(t));', "no such shape"),
-        ('asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 %0;" : "=r"(t));', "no such types"),
-        ('asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 %0;" : "=r"(t));', "no such shape"),
-    ],
-)
-@pytest.mark.slow
-def test_what_it_does_not_know_is_refused(body: str, told: str) -> None:
-    with pytest.raises(launcher.LaunchFailed, match=told):
-        run(body + " y[t] = 0;")
 
 
 def test_a_file_without_assembly_is_left_as_it_is() -> None:

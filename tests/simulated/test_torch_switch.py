@@ -117,15 +117,3 @@ def test_a_rung_is_in_single_precision_whatever_ran_before(torch: Torch) -> None
     product(torch, "tf32")()
     rung(torch)()
     assert torch.made == [True, False]
-
-
-def test_the_stand_in_warns_as_torch_does() -> None:
-    """Else no test would see that the old name is used."""
-    switch = New()
-    with pytest.warns(UserWarning, match=WARNING):
-        switch.allow_tf32 = True
-    switch.fp32_precision = "ieee"
-    with pytest.raises(RuntimeError, match="mix of the legacy and new"):
-        switch.allow_tf32
-    with pytest.raises(AttributeError):
-        Old().fp32_precision  # type: ignore[attr-defined]

@@ -81,30 +81,3 @@ def room(name: str) -> tuple[str, str]:
     package, *rest = modules()[name].relative_to(ROOT).with_suffix("").parts
     files = FILES[package]
     return package, rest[0] if len(rest) > 1 else files.get(rest[0], files["*"])
-
-
-def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Modules that need each other, directly or by others, each circle once (Tarjan's algorithm)."""
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    path: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        order[name] = lowest[name] = len(order)
-        path.append(name)
-        for other in sorted(graph.get(name, ())):
-            if other not in order:
-                visit(other)
-            if other in path:
-                lowest[name] = min(lowest[name], lowest[other])
-        if lowest[name] == order[name]:
-            start = path.index(name)
-            if len(path) - start > 1:
-                found.append(sorted(path[start:]))
-            del path[start:]
-
-    for name in sorted(graph):
-        if name not in order:
-            visit(name)
-    return found

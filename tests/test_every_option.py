@@ -20,23 +20,16 @@ from micro import __main__ as micro_main
 from micro import ab, ceiling, selftest
 from micro.command import everything
 from micro.planning.benchmark import NothingWritten
-from micro.planning.options import EXPORTS, Outputs, option_of, outputs_of, parser, request
+from micro.planning.options import Outputs, option_of, outputs_of, parser, request
 from micro.planning.request import Plan, planned
 from reports import formats
 from reports.__main__ import main as reports_main
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = everything.benchmarks()
-OUTPUTS = {  # options of what is printed and kept, and the test that shows what each does
-    "-q": "tests/micro/command/test_line.py",
-    "-v": "tests/golden/test_golden.py",
-    "-o": "tests/faults/test_run_faults.py",
-    "--resume": "tests/faults/test_run_faults.py",
-    "--keep-wrong": "tests/micro/worker/test_evidence.py",
-    "--figures": "tests/faults/test_run_faults.py",
-    "--list": "tests/micro/command/test_line.py",
-    **{f"--{kind}": "tests/reports/test_formats.py" for kind in formats.kinds() if kind != "text"},
-}
+# Options of what is printed and kept.
+OUTPUTS = {"-q", "-v", "-o", "--resume", "--keep-wrong", "--figures", "--list"}
+OUTPUTS |= {f"--{kind}" for kind in formats.kinds() if kind != "text"}
 # A value of each option, other than its default; "" of a flag.
 VALUES: dict[str, str] = json.loads((ROOT / "tests/option_values.json").read_text("utf-8"))
 OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate only not until"
@@ -153,15 +146,9 @@ def test_variant_is_measured_or_refused(name: str, form: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_option_of_a_benchmark_is_in_a_table(name: str) -> None:
-    common = {f"--{option}" for option in OF_BENCHMARKS.split()} | OUTPUTS.keys() | {"--variant"}
+    common = {f"--{option}" for option in OF_BENCHMARKS.split()} | OUTPUTS | {"--variant"}
     for one in (BENCHMARKS[name], *BENCHMARKS[name].others):
         assert options_of(parser(one, name)) <= {option_of(word) for word in one.words} | common
-
-
-@pytest.mark.parametrize("option", OUTPUTS)
-def test_what_an_output_does_is_shown_elsewhere(option: str) -> None:
-    text = (ROOT / OUTPUTS[option]).read_text("utf-8")
-    assert f'"{option}"' in text or (option[2:] in EXPORTS and '"--{kind}"' in text)
 
 
 # Other commands
@@ -218,7 +205,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
 @pytest.mark.parametrize("name", COMMANDS)
 def test_option_of_a_command_is_in_a_table(name: str) -> None:
     named = {f"--{option}" for option in COMMANDS[name][3].split()}
-    assert options_of(COMMANDS[name][0]()) - OUTPUTS.keys() - {"--mechanisms"} == named
+    assert options_of(COMMANDS[name][0]()) - OUTPUTS - {"--mechanisms"} == named
 
 
 @pytest.mark.parametrize(
@@ -265,9 +252,9 @@ def test_every_case_with_its_command_is_of_the_text_alone(kind: str, capsys: pyt
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_outputs_are_read(name: str) -> None:
-    """They change no plan: what each does is shown by the test that the table names."""
+    """They change no plan."""
     commands, _, base, _ = COMMANDS[name]
-    for option in options_of(commands()) & OUTPUTS.keys() - {"--list", "-v"}:
+    for option in options_of(commands()) & OUTPUTS - {"--list", "-v"}:
         value = [] if option in ("-q", "--resume") else ["file"]
         words = [option, *value, *shlex.split(base)]
         assert name == "selftest" or outputs_of(vars(commands().parse_args(words))) != Outputs(), words

@@ -35,11 +35,18 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 SCALES = ((1.0, 0.0), (0.5, 2.0))
 COUNTS = (17, 1027, 40003)
 FAMILIES = ("cuda-transpose-then-nn:geam", "cuda-kept-transpose:1")
-PRODUCTS = [  # few: each layout with every shape and both factors, each type with every layout, packed and padded
-    Gemm(*SHAPES[(i + t + d) % 3], trans, dtype, *SCALES[(i + t + d) % 2], (0, 3)[(i + t // 2) % 2])
-    for d, dtype in enumerate(DTYPES)
-    for t, trans in enumerate(LAYOUTS)
-    for i in range(1 if d else 3)
+PRODUCTS = [  # few: each layout with every shape and both factors; each other type with every layout
+    *(
+        Gemm(*SHAPES[i], trans, DTYPES[0], *SCALES[(i + t) % 2], (0, 3)[(i + t // 2) % 2])
+        for t, trans in enumerate(LAYOUTS)
+        for i in range(3)
+    ),
+    *(
+        Gemm(*SHAPES[i and 1 + t % 2], trans, dtype, *SCALES[(i + t + d) % 2], 0 if i else 3)
+        for d, dtype in enumerate(DTYPES[1:])
+        for t, trans in enumerate(LAYOUTS)
+        for i in range(2)  # the first padded to rows of whole words, for which every library has an algorithm
+    ),
 ]
 
 

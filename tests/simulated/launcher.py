@@ -50,55 +50,38 @@ def compiled(text: str, flags: Sequence[str]) -> Path:
 
 
 HEADER = Path(__file__).with_name("ptx.h")
-BEGIN = re.compile(r"\basm volatile\(")
+TOKEN = re.compile(r'\basm volatile\(|"(?:\\.|[^"\\\n])*"|.', re.DOTALL)  # a string is one
 ROLES = ((r'"\+[rfl]"\(', "ptx_inout("), (r'"=[rfl]"\(', "ptx_out("), (r'"[rfl]"\(', "ptx_in("))
 
 
 def with_ptx(source: str) -> str:
-    """The file with every `asm volatile(...)` as a call, behind the header that defines it; as it is where there is
-    none. Its lines stay where they are."""
-    if not BEGIN.search(source):
+    """Return the file with every `asm volatile(text : outputs : inputs : clobbers)` as a call without the clobbers.
+
+    In front of it stands the header that defines the call; a file without assembly is left as it is. Lines stay where
+    they are.
+    """
+    if "asm volatile(" not in source:
         return source
     for constraint, role in ROLES:
         source = re.sub(constraint, role, source)
-    made, at = [], 0
-    while found := BEGIN.search(source, at):
-        end = _end(source, found.end())
-        made += [source[at : found.start()], "ptx_run(", _arguments(source[found.end() : end])]
-        at = end
-    return f'#include "{HEADER}"\n#line 1\n' + "".join(made) + source[at:]
-
-
-def _end(source: str, at: int) -> int:
-    """Where the parenthesis is closed that was opened before `at`."""
-    depth = 1
-    for place, character in _outside_strings(source, at):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if not depth:
-            return place
-    raise ValueError(f"asm volatile( is not closed: {source[at : at + 40]!r}")
-
-
-def _arguments(inside: str) -> str:
-    """`text : outputs : inputs : clobbers` as a list of arguments without the clobbers."""
-    colons = [place for place, character in _outside_strings(inside, 0) if character == ":"]
-    starts, ends = [0, *(place + 1 for place in colons)], [*colons, len(inside)]
-    parts = [inside[a:b] for a, b in zip(starts[:3], ends[:3], strict=True)]
-    return ", ".join(part for part in parts if part.strip())
-
-
-def _outside_strings(text: str, at: int) -> list[tuple[int, str]]:
-    """Places and characters that are in no string."""
-    found, quoted = [], False
-    while at < len(text):
-        if text[at] == "\\" and quoted:
-            at += 1
-        elif text[at] == '"':
-            quoted = not quoted
-        elif not quoted:
-            found.append((at, text[at]))
-        at += 1
-    return found
+    made, parts, depth = [], [""], 0
+    for token in TOKEN.findall(source):
+        if token.startswith("asm"):
+            parts, depth = [""], 1
+            continue
+        depth += {"(": 1, ")": -1}.get(token, 0) if depth else 0
+        if depth == 1 and token == ":":
+            parts.append("")
+        elif depth:
+            parts[-1] += token
+        elif parts[0]:  # this token closes it
+            made.append(f"ptx_run({', '.join(part for part in parts[:3] if part.strip())})")
+            parts = [""]
+        else:
+            made.append(token)
+    if depth:
+        raise ValueError(f"asm volatile( is not closed: {parts[0][:40]!r}")
+    return f'#include "{HEADER}"\n#line 1\n{"".join(made)}'
 
 
 if TYPE_CHECKING:

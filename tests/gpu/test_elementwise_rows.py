@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import itertools
+from itertools import product
 from typing import Any
 
 import pytest
@@ -37,50 +37,35 @@ from tests.gpu.conftest import REAL, missing
 from tests.gpu.rows import data_of, enqueued, once, rows, tried, tries
 from tests.gpu.test_rows import FAMILIES
 
-STEPS = [Update(*shape, rule, part) for shape in ((33, 65, 17), (1, 1, 1)) for rule in RULES for part in PARTS]
-OPTIMIZERS = [Optimizer(rule, tensors, size) for rule in NAMES for tensors, size in ((1, 1), (3, 333))]
 KINDS, PHASES, PLACES = ("relu", "sigmoid", "tanh", "exp"), ("forward", "dgrad"), ("out", "in")
-ACTIVATIONS = [Activation(count, *form) for count in (1, 1027) for form in itertools.product(KINDS, PHASES, PLACES)]
 LABELS, BEFORE, WANTED = ("index", "one-hot"), ("none", "softmax", "log-softmax"), ("step", "forward")
-SOFTMAXES = [
-    Softmax(*size, *form)
-    for size in ((1, 1), (33, 10), (5, 1027))
-    for form in itertools.product(LABELS, BEFORE, WANTED)
-]
 DONE = (("lookup", "sgd"), ("step", "sgd"), ("step", "adagrad"))
-GATHERS = [
-    Gather(*size, *done, order)
-    for size in ((1, 1, 1), (97, 33, 17), (40, 8, 40))
-    for done in DONE
-    for order in ("scattered", "block")
-]
-POOLINGS = [
-    Pooling(*size, *form)
-    for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
-    for form in itertools.product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
-]
-NORMS = [
-    Norm(*size, method, mode, phase)
-    for size in ((1, 1, 1), (7, 5, 9))
-    for method, mode in (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
-    for phase in ("forward", "step")
-]
-BIASES = [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES]
-DROPOUTS = [Dropout(2), Dropout(1027, 0.25), Dropout(20011)]
-PRUNED = [Spmm(1, 1, 1, 1.0), Spmm(33, 300, 65, 0.1)]
-CASTS = [Cast(count, kind) for kind in CONVERSIONS for count in (1, 2500)]
+NORMS = (("batch", "train"), ("batch", "frozen"), ("lrn", "train"))
 PROBLEMS: dict[str, list[Problem]] = {
-    "update": [*STEPS],
-    "optimizer": [*OPTIMIZERS],
-    "pooling": [*POOLINGS],
-    "norm": [*NORMS],
-    "biasact": [*BIASES],
-    "dropout": [*DROPOUTS],
-    "cast": [*CASTS],
-    "spmm": [*PRUNED],
-    "activation": [*ACTIVATIONS],
-    "softmax": [*SOFTMAXES],
-    "gather": [*GATHERS],
+    "update": [Update(*size, *form) for size in ((33, 65, 17), (1, 1, 1)) for form in product(RULES, PARTS)],
+    "optimizer": [Optimizer(rule, *size) for rule in NAMES for size in ((1, 1), (3, 333))],
+    "pooling": [
+        Pooling(*size, *form)
+        for size in ((1, 1, 2, 2), (3, 5, 9, 2), (2, 5, 12, 3))
+        for form in product(("max", "avg"), ("nchw", "nhwc"), ("forward", "step"))
+    ],
+    "norm": [
+        Norm(*size, *form, phase) for size in ((1, 1, 1), (7, 5, 9)) for form in NORMS for phase in ("forward", "step")
+    ],
+    "biasact": [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES],
+    "dropout": [Dropout(2), Dropout(1027, 0.25), Dropout(20011)],
+    "cast": [Cast(count, kind) for kind in CONVERSIONS for count in (1, 2500)],
+    "spmm": [Spmm(1, 1, 1, 1.0), Spmm(33, 300, 65, 0.1)],
+    "activation": [Activation(count, *form) for count in (1, 1027) for form in product(KINDS, PHASES, PLACES)],
+    "softmax": [
+        Softmax(*size, *form) for size in ((1, 1), (33, 10), (5, 1027)) for form in product(LABELS, BEFORE, WANTED)
+    ],
+    "gather": [
+        Gather(*size, *done, order)
+        for size in ((1, 1, 1), (97, 33, 17), (40, 8, 40))
+        for done in DONE
+        for order in ("scattered", "block")
+    ],
 }
 
 
@@ -173,16 +158,7 @@ def enqueued_when_held(device: Cuda, launch: Launch) -> list[str]:
 
 
 COUNTED: dict[str, list[Problem]] = {
-    "activation": [x for x in ACTIVATIONS if x.count > 1],
-    "softmax": [x for x in SOFTMAXES if x.batch > 1],
-    "gather": [x for x in GATHERS if x.rows > 1],
-    "pooling": [x for x in POOLINGS if x.images > 1],
-    "norm": [x for x in NORMS if x.images > 1],
-    "biasact": [x for x in BIASES if x.rows > 1],
-    "dropout": [x for x in DROPOUTS if x.units > 2],
-    "spmm": [x for x in PRUNED if x.m > 1],
-    "update": [x for x in STEPS if x.m > 1],
-    "optimizer": [x for x in OPTIMIZERS if x.tensors > 1],
+    **{op: [x for x in some if x.footprint > 100] for op, some in PROBLEMS.items()},  # more than an element
     "stream": [Stream(kind, 4 * 1027) for kind in ("read", "copy", "triad")],
     "transpose": [Transpose(33, 65)],
 }

@@ -89,22 +89,9 @@ if TYPE_CHECKING:
 
 SHIM = Path(__file__).with_name("shim.h")
 TRAPS = "-fsanitize=bounds-strict,alignment,signed-integer-overflow,shift"
-FLAGS = (
-    "-std=c++17",
-    "-O1",
-    "-g0",
-    "-fPIC",
-    "-shared",
-    "-Wall",
-    "-Wno-unknown-pragmas",
-    "-Wno-unused-function",
-    "-Wno-unused-variable",
-    "-Wno-clobbered",
-    "-Wno-address",
-    "-fno-math-errno",
-    TRAPS,
-    "-fsanitize-undefined-trap-on-error",
-)
+UNWARNED = ("unknown-pragmas", "unused-function", "unused-variable", "clobbered", "address")
+PLAIN = ("-std=c++17", "-O1", "-Wall", *(f"-Wno-{name}" for name in UNWARNED), "-fno-math-errno")
+FLAGS = (*PLAIN, "-g0", "-fPIC", "-shared", TRAPS, "-fsanitize-undefined-trap-on-error")
 KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^()]*\)\s+)?(\w+)\(')
 QUIET_NAN = 0xFFC00000  # a guard's word, and in its low bits which guard and where: a copy of another shows
 PAGE = mmap.PAGESIZE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,20 +42,6 @@ def test_there_and_back_by_frequency() -> None:
     assert len(library.alive) == 1
     del plan
     assert not library.alive
-
-
-def test_a_plan_without_its_work_area_is_refused() -> None:
-    plan = cufft.plan(LENGTHS, COUNT, False, STREAM, Cufft())
-    with pytest.raises(LaunchError, match="cufftExecR2C answers 1: CUFFT_INVALID_PLAN"):
-        plan.call(0x100, 0x200)()
-
-
-def test_cufft_without_a_device_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    library: Any = Cufft(Create=5)
-    monkeypatch.setattr(cuda, "load", lambda name: library)
-    with pytest.raises(Unavailable, match="cufftCreate answers 5: CUFFT_INTERNAL_ERROR: no usable GPU"):
-        cufft.plan(LENGTHS, COUNT, False, STREAM)
-    assert cufft.kernel() == ("cuFFT 12.1.0", None)
 
 
 def test_a_status_that_is_not_known_is_told_by_its_number() -> None:
@@ -97,25 +84,48 @@ def test_a_product_on_its_stream(algorithm: str) -> None:
     assert not library.alive
 
 
-def test_an_algorithm_that_it_has_no_code_for_is_unavailable() -> None:
-    weights = list(PROBLEM.weights())
-    on, sparse = made(Cusparse(without=(12,)), weights)
-    with pytest.raises(Unavailable, match="cusparseSpMM_bufferSize answers 10: status 10"):
-        cusparse.area(on, "alg3", sparse, PROBLEM.n)
+FAILS: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (
+        lambda: (plan := cufft.plan(LENGTHS, COUNT, False, STREAM, Cufft())) and plan.call(0x100, 0x200)(),
+        LaunchError,
+        "cufftExecR2C answers 1: CUFFT_INVALID_PLAN",
+    ),
+    (
+        lambda: cufft.plan(LENGTHS, COUNT, False, STREAM, Cufft(Create=5)),
+        Unavailable,
+        "cufftCreate answers 5: CUFFT_INTERNAL_ERROR: no usable GPU",
+    ),
+    (lambda: cusparse.open_handle(STREAM, Cusparse(Create=1)), Unavailable, "cusparseCreate answers 1: no usable GPU"),
+    (
+        lambda: cusparse.area(*asked(Cusparse(without=(12,)), "alg3"), PROBLEM.n),  # of which it has no code
+        Unavailable,
+        "cusparseSpMM_bufferSize answers 10: status 10",
+    ),
+    (
+        lambda: cusparse.product(*asked(Cusparse(), "default"), PROBLEM.n, 0, 0, 0),  # operands that do not fit
+        LaunchError,
+        "cusparseCreateDnMat answers 3: status 3",
+    ),
+]
 
 
-def test_operands_that_do_not_fit_are_an_error() -> None:
-    with pytest.raises(LaunchError, match="cusparseCreateDnMat answers 3: status 3"):
-        on, sparse = made(Cusparse(), list(PROBLEM.weights()))
-        cusparse.product(on, "default", sparse, PROBLEM.n, 0, 0, 0)
+def asked(library: Any, algorithm: str) -> tuple[cusparse.Handle, str, cusparse.Csr]:
+    on, sparse = made(library, list(PROBLEM.weights()))
+    return on, algorithm, sparse
 
 
-def test_cusparse_without_a_device_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    library: Any = Cusparse(Create=1)
+@pytest.mark.parametrize(("fails", "kind", "reason"), FAILS, ids=[reason for *_, reason in FAILS])
+def test_a_status_is_an_error(fails: Callable[[], object], kind: type[Exception], reason: str) -> None:
+    with pytest.raises(kind, match=reason):
+        fails()
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "version"), [(cufft, Cufft(), "cuFFT 12.1.0"), (cusparse, Cusparse(), "cuSPARSE 12.6.3")]
+)
+def test_a_library_says_its_version(module: Any, library: Any, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "load", lambda name: library)
-    with pytest.raises(Unavailable, match="cusparseCreate answers 1: no usable GPU"):
-        cusparse.open_handle(STREAM)
-    assert cusparse.kernel() == ("cuSPARSE 12.6.3", None)
+    assert module.kernel() == (version, None)
 
 
 MAPS = Path("/proc/self/maps")

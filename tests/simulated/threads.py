@@ -25,23 +25,9 @@ if TYPE_CHECKING:
     from kernels.problem import Arrays
 
 HEADER = Path(__file__).with_name("threads.h")
-FLAGS = (
-    "-std=c++17",
-    "-O1",
-    "-g1",
-    "-no-pie",
-    "-Wall",
-    "-Wno-unknown-pragmas",
-    "-Wno-unused-function",
-    "-Wno-unused-variable",
-    "-Wno-clobbered",
-    "-Wno-address",
-    "-fno-math-errno",
-    # A compiler's own vectors are overlooked: a g++ that is Clang makes some at -O1.
-    "-fsanitize=thread",
-    "-fno-tree-vectorize",
-    "-fno-tree-slp-vectorize",
-)
+# A compiler's own vectors are overlooked: a g++ that is Clang makes some at -O1.
+VECTORS = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize")
+FLAGS = (*launcher.PLAIN, "-g1", "-no-pie", "-fsanitize=thread", *VECTORS)
 PROBE = "int main() { return 0; }"
 RACE = 66  # the status of a program in which TSan has found one
 OPTIONS = f"halt_on_error=1:exitcode={RACE}:report_thread_leaks=0:atexit_sleep_ms=0"

@@ -363,14 +363,6 @@ def leaves_a_thread_at_work(problem: Gemm) -> Callable[..., object]:
     return product
 
 
-def patches_the_harness(problem: Gemm, device: object, setting: object) -> Bind:
-    """Has the check say that all is well. It shares a process with it: this nothing here can refuse."""
-    from micro.worker import check
-
-    check.judge = lambda *given, **named: check.Passed(0.0, 1.0)  # type: ignore[assignment]
-    return made("", lazy).prepare(problem, None, None)  # type: ignore[arg-type]
-
-
 LEAVES_ROUNDING_CHANGED = made("LEAVES_ROUNDING_CHANGED", leaves_rounding_changed)
 LEAVES_ROUNDING_CHANGED_LATER = each("LEAVES_ROUNDING_CHANGED_LATER", later(leaves_rounding_changed))
 FORKS = made("FORKS", forks)
@@ -381,4 +373,3 @@ LEAVES_DIRECTORY_CHANGED = made("LEAVES_DIRECTORY_CHANGED", leaves_directory_cha
 LEAVES_DIRECTORY_CHANGED_LATER = each("LEAVES_DIRECTORY_CHANGED_LATER", later(leaves_directory_changed))
 WRITES_TO_ITS_INPUTS_LATER = each("WRITES_TO_ITS_INPUTS_LATER", writes_to_its_inputs_later)
 LEAVES_A_THREAD_AT_WORK = each("LEAVES_A_THREAD_AT_WORK", leaves_a_thread_at_work)
-PATCHES_THE_HARNESS = variant("PATCHES_THE_HARNESS", patches_the_harness)

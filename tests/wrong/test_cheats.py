@@ -242,12 +242,3 @@ def test_a_thread_that_waits_is_not_at_work() -> None:
     assert not process_state.at_work()
     wait.set()
     thread.join()
-
-
-# What is not promised
-
-
-def test_a_kernel_that_patches_its_harness_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A malicious kernel shares a process with what judges it; no promise is made of one."""
-    monkeypatch.setattr(checking, "judge", checking.judge)  # put back afterwards
-    assert check(SQUARE, cheats.PATCHES_THE_HARNESS) == checking.Passed(0.0, 1.0)

@@ -178,23 +178,22 @@ def test_rounded_factors_are_no_single_precision(device: Cuda, monkeypatch: pyte
         once(device, find("conv", f"cudnn-engine:{engine}"), Conv(2, 8, 9, 9, 8, pad=1))
 
 
-@pytest.mark.skipif(REAL, reason="a real one ranks some")
-def test_a_heuristic_that_ranks_nothing_is_a_reason(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(self: Any, modes: list[str]) -> None:
-        raise RuntimeError("[cudnn_frontend] Error: No valid engine configs for ConvFwd_")
-
-    monkeypatch.setattr(fake_frontend.Pygraph, "create_execution_plans", nothing)
-    with pytest.raises(Unavailable, match="No valid engine configs"):
-        find("conv", "cudnn-plan:b").prepare(Conv(**SIZES[0]), device, Setting(device=device.name))
-
-
 @pytest.mark.skipif(REAL, reason="a real one does not break on demand")
-def test_what_breaks_in_the_frontend_is_a_fault(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    def execute(*given: object, **more: object) -> None:
-        raise RuntimeError("CUDNN_STATUS_EXECUTION_FAILED")
+@pytest.mark.parametrize(
+    ("method", "error", "kind"),
+    [
+        ("create_execution_plans", "No valid engine configs for ConvFwd_", Unavailable),  # the heuristic ranks nothing
+        ("execute_plan_at_index", "CUDNN_STATUS_EXECUTION_FAILED", LaunchError),
+    ],
+)
+def test_what_the_frontend_raises_is_told(
+    device: Cuda, monkeypatch: pytest.MonkeyPatch, method: str, error: str, kind: type[Exception]
+) -> None:
+    def raises(*given: object, **more: object) -> None:
+        raise RuntimeError(error)
 
-    monkeypatch.setattr(fake_frontend.Pygraph, "execute_plan_at_index", execute)
-    with pytest.raises(LaunchError, match="EXECUTION_FAILED"):
+    monkeypatch.setattr(fake_frontend.Pygraph, method, raises)
+    with pytest.raises(kind, match=error):
         find("conv", "cudnn-plan:a").prepare(Conv(**SIZES[0]), device, Setting(device=device.name))
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from kernels import nvcc
 from kernels.errors import Unavailable
 from tests.gpu import suite_kernels, tools
 from tests.gpu.conftest import REAL
@@ -117,16 +116,6 @@ def test_errors_are_counted_by_kernel(program: Write, text: str, errors: dict[st
     assert [x["kernel"] for x in ran.kernels] == SMALL
 
 
-def test_what_was_not_launched_or_not_right_is_a_fault() -> None:
-    kernels = [
-        {"kernel": "sgemm_naive", "right": True},
-        {"kernel": "sgemm_tiled", "right": False},
-        {"kernel": "transpose_naive", "error": "illegal address"},
-    ]
-    faults = tools.Ran(SAID["banner"], "no end within 9 s", kernels).faults()
-    assert faults == {"sgemm_tiled": "wrong", "transpose_naive": "illegal address"}
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -184,22 +173,6 @@ def test_bytes_are_summed_over_the_launches_of_a_kernel(program: Write) -> None:
 def test_a_profiler_that_does_not_work_says_why(program: Write, text: str, reason: str) -> None:
     program("ncu", text)
     assert (tools.profiler_refusal(tools.count_bytes("ncu", "small", ["x"], 20.0)) or "").startswith(reason)
-
-
-def test_a_tool_is_found_beside_nvcc_and_where_toolkits_have_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(nvcc, "find", lambda: tmp_path / "a/nvcc")
-    monkeypatch.setattr(tools, "TOOLKIT", tmp_path / "b")
-    monkeypatch.setattr(tools, "NSIGHT", tmp_path / "c")
-    with pytest.raises(Unavailable, match="no ncu: it comes with the CUDA toolkit"):
-        tools.find("ncu")
-    for folder in ("c/2025.1", "c/2025.3", "b/compute-sanitizer", "b/bin", "a"):
-        path = tmp_path / folder / "ncu"
-        path.parent.mkdir(parents=True)
-        path.touch(0o755)
-        assert tools.find("ncu") == str(path)
 
 
 WATCHER = """

@@ -18,6 +18,22 @@ REDUCTIONS = ("max", "sum", "mean", "all")
 FACTS = ("shape", "strides", "dtype", "ndim", "size", "nbytes", "flags")
 
 
+class Memory:
+    """A pointer into host memory; what CuPy calls a MemoryPointer."""
+
+    def __init__(self, fake: Any, base: np.ndarray, offset: int = 0) -> None:
+        self.fake, self.base, self.offset = fake, base, offset
+        self.ptr = base.ctypes.data + offset
+
+    def __add__(self, offset: int) -> Memory:
+        return Memory(self.fake, self.base, self.offset + offset)
+
+    def memset_async(self, value: int, nbytes: int, stream: object) -> None:
+        assert stream is self.fake.stream
+        self.fake.journal.append(f"memset {nbytes}")
+        self.fake.enqueue(lambda: self.base[self.offset : self.offset + nbytes].fill(value))
+
+
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     """`host` is its memory. Its work goes through `fake`, a FakeCupy; every operator is a ufunc."""
 
@@ -47,7 +63,15 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
 
     def _like(self, host: np.ndarray) -> Any:
-        return type(self)(self.fake, host)
+        return DeviceArray(self.fake, host)
+
+    @property
+    def data(self) -> Memory:
+        base: Any = self.host
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        raw = base.view(np.uint8).reshape(-1)
+        return Memory(self.fake, raw, self.host.ctypes.data - raw.ctypes.data)
 
     @property
     def T(self) -> Any:

@@ -19,17 +19,16 @@ from typing import Any
 import numpy as np
 
 from tests.simulated import fake_arrays, launcher
+from tests.simulated.fake_arrays import DeviceArray, Memory
 from tests.simulated.fake_cupy_objects import (
     CLOCK,
     DEPTH,
     HANDLE,
     PAGE,
     STREAM,
-    Array,
     CUDARuntimeError,
     Entry,
     Event,
-    Memory,
     Module,
     PinnedWord,
     Pooled,
@@ -209,14 +208,14 @@ class FakeCupy:
 
         return {"hold": hold, "sweep": sweep}[name]
 
-    def empty(self, shape: Any, kind: Any = float) -> Array:
+    def empty(self, shape: Any, kind: Any = float) -> DeviceArray:
         assert self.stream.captured is None, "memory taken while a graph is captured, which would go on using it"
         nbytes = int(np.prod(shape)) * np.dtype(kind).itemsize
         if nbytes > self.free:
             raise MemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: 0 bytes).")
         block = launcher.Block(-(-nbytes // PAGE) * PAGE, PAGE)
         self.blocks.append((weakref.ref(block.map), block.address, nbytes))
-        return self._own(block.inside.view(np.uint8)[:nbytes].view(kind).reshape(shape))
+        return DeviceArray(self, block.inside.view(np.uint8)[:nbytes].view(kind).reshape(shape))
 
     def reach(self, start: int, nbytes: int) -> None:
         """Refuse what is not wholly in memory that was given out here and is in use."""
@@ -224,10 +223,10 @@ class FakeCupy:
         within = any(first <= start and start + nbytes <= first + size for _, first, size in self.blocks)
         assert within, f"{nbytes} bytes at {start:#x} are not in the device's memory"
 
-    def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> Array:
-        return self._own(np.ndarray(shape, kind, memory.base, memory.offset, strides))
+    def ndarray(self, shape: Any, kind: Any, memory: Memory, strides: Any) -> DeviceArray:
+        return DeviceArray(self, np.ndarray(shape, kind, memory.base, memory.offset, strides))
 
-    def asnumpy(self, array: Array) -> np.ndarray:
+    def asnumpy(self, array: DeviceArray) -> np.ndarray:
         self.run()
         if not array.host.flags.c_contiguous:  # it is copied together first, in a stream that CuPy enters
             self.stream.left()
@@ -237,10 +236,10 @@ class FakeCupy:
         """It keeps nothing."""
         return SimpleNamespace(free_bytes=lambda: 0, used_bytes=lambda: sum(nbytes for _, _, nbytes in self.blocks))
 
-    def copyto(self, target: Array, source: Array) -> None:
+    def copyto(self, target: DeviceArray, source: DeviceArray) -> None:
         self.launch("copyto", self.cost("copyto"), lambda: np.copyto(target.host, source.host))
 
-    def matmul(self, a: Array, b: Array, out: Array) -> None:
+    def matmul(self, a: DeviceArray, b: DeviceArray, out: DeviceArray) -> None:
         assert a.dtype == b.dtype == out.dtype and out.dtype.kind == "f", "CuPy casts, or has no such product"
         assert self.stream.captured is None, "it allocates"
 
@@ -278,6 +277,3 @@ class FakeCupy:
         self.launch("memcpy", self.cost("memcpy"), step)
         if not all(self._locked(place, nbytes) for place in of_host):
             self.run()
-
-    def _own(self, array: np.ndarray) -> Array:
-        return Array(self, array)

@@ -41,34 +41,6 @@ class Entry:
     patience: float | None = None
 
 
-class Memory:
-    """A pointer into host memory; what CuPy calls a MemoryPointer."""
-
-    def __init__(self, fake: FakeCupy, base: np.ndarray, offset: int = 0) -> None:
-        self.fake, self.base, self.offset = fake, base, offset
-        self.ptr = base.ctypes.data + offset
-
-    def __add__(self, offset: int) -> Memory:
-        return Memory(self.fake, self.base, self.offset + offset)
-
-    def memset_async(self, value: int, nbytes: int, stream: object) -> None:
-        assert stream is self.fake.stream
-        self.fake.journal.append(f"memset {nbytes}")
-        self.fake.enqueue(lambda: self.base[self.offset : self.offset + nbytes].fill(value))
-
-
-class Array(DeviceArray):
-    """A host array that says where it lies. Writing to it and computing with it is enqueued, as on a GPU."""
-
-    @property
-    def data(self) -> Any:
-        base: Any = self.host
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        raw = base.view(np.uint8).reshape(-1)
-        return Memory(self.fake, raw, self.host.ctypes.data - raw.ctypes.data)
-
-
 class Event:
     def __init__(self, fake: FakeCupy, timing: bool = True) -> None:
         self.fake, self.at, self.timing, self.recorded = fake, float("nan"), timing, False
@@ -176,7 +148,7 @@ class Module:
 
 def passed(argument: Any) -> bytes:
     """What CuPy hands to a kernel: an array's address, or a NumPy scalar of its own size."""
-    if isinstance(argument, Array):
+    if isinstance(argument, DeviceArray):
         return int(argument.data.ptr).to_bytes(8, "little")
     assert isinstance(argument, np.generic), f"CuPy chooses a type for {argument!r} by itself"
     return argument.tobytes()

@@ -14,48 +14,15 @@ from kernels.devices.cuda import Cuda
 from kernels.devices.fake import Fake
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
-from micro.command import everything, session
+from micro.command import everything
 from micro.measuring.workers import Crew
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from micro.worker.client import Local
 from micro.worker.host import Host
 from micro.worker.process import Workers
-from reports import record
 from tests.simulated import fake_gpu
 from tests.simulated.fake_cupy import FakeCupy
-
-
-def test_the_front_door_has_seconds(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> None:
-    """Of 4.2 s of measuring, each contest of the M sweep in cuBLAS gets what six rounds of two cases and two ceilings
-    take at 5 ms a visit."""
-    fake = FakeCupy()
-    gpu = Cuda(0, fake)
-    given: dict[str, float] = {}
-    part = next(x for x in everything.parts("fake:cuda") if x.name == "gemm" and "--transpose" in x.words)
-    contests = [x for x in part.plan.contests if x.name.startswith(("strategy/", "nn-")) and "cublas" in repr(x.cases)]
-
-    class Runner:
-        def __init__(self) -> None:
-            self.limits = {"fake:cuda": gpu.limits()}
-
-        def run(self, contest: Any, seconds: float, budget: object, left: float, *_: object) -> Any:
-            given[contest.name] = seconds
-            return record.Contest(contest.name, contest.question, contest.differs, (), (), {"measuring": seconds})
-
-    at: Any = type(
-        "At",
-        (),
-        {
-            "runner": Runner(),
-            "progress": type("P", (), {"begin": lambda s, name: None})(),
-            "file": type("F", (), {"append": lambda s, x: None})(),
-        },
-    )()
-    budget: Any = part.plan.budget
-    session.measure_all(at, contests, type(budget)(4.2))
-    sweep = {name: seconds for name, seconds in given.items() if name.startswith("nn-nt/")}
-    assert sweep and min(sweep.values()) >= 6 * 4 * 5e-3, sweep
 
 
 def test_nothing_is_timed_where_a_profiler_was(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -44,11 +45,14 @@ def plain(parameters: str) -> str:
 
 
 @pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
-def test_arguments_are_those_of_the_source(kernel: cases.Kernel) -> None:
+def test_arguments_are_those_of_the_source_and_sizes_what_a_gpu_allows(kernel: cases.Kernel) -> None:
     for problem in kernel.problems:
         for geometry in kernel.launches(problem, kernel.name):
             declared = signature(cases.find(geometry.kernel))
             assert len(geometry.arguments) == len(declared)
+            threads = math.prod(geometry.block)
+            assert 0 < threads <= 1024 and threads % 32 == 0
+            assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
             for (kind, value), (type_, name) in zip(geometry.arguments, declared, strict=True):
                 assert kind in TYPES[type_]
                 assert kind != "operand" or value == name
@@ -137,15 +141,6 @@ def test_a_launch_a_call(kernel: str) -> None:
     many = cases.launch.launches(Calls(kernel, 20), f"launch_{kernel}")
     assert len(many) == 20 and len(set(many)) == 1
     assert many[0].grid == (1, 1, 1)
-
-
-@pytest.mark.parametrize("kernel", cases.KERNELS, ids=lambda kernel: kernel.name)
-def test_what_a_gpu_allows(kernel: cases.Kernel) -> None:
-    for problem in kernel.problems:
-        for geometry in kernel.launches(problem, kernel.name):
-            x, y, z = geometry.block
-            assert 0 < x * y * z <= 1024 and x * y * z % 32 == 0
-            assert 0 < geometry.grid[0] < 1 << 31 and geometry.grid[1:] == (1, 1)
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -99,16 +99,6 @@ def test_traces_and_evidence_are_packed(tmp_path: Path) -> None:
     assert names == ["gpu-2.wrong", "gpu-2.wrong/x.npz", "gpu-5-kernels-a.json.gz", "gpu-5-jax-a.json.gz"]
 
 
-def test_a_full_or_broken_archive_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "PACKED", 30_000)
-    (tmp_path / "gpu-traces.tar").write_bytes(b"cut off")
-    for letter in "ab":
-        (tmp_path / f"gpu-5-kernels-{letter}.json.gz").write_bytes(bytes(20_000))
-    gpu.pack(tmp_path)
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["gpu-traces-2.tar", "gpu-traces-3.tar", "gpu-traces.tar"]
-    assert (tmp_path / "gpu-traces.tar").read_bytes() == b"cut off"
-
-
 def test_traces_are_packed_behind_each_step(tmp_path: Path, plan: Plan, modules: Callable[[str, str], None]) -> None:
     modules("traces", f"open({str(tmp_path / 'out/gpu-1-a.json.gz')!r}, 'w').write('x')")
     modules("looks", f"import os; print('there are', sorted(os.listdir({str(tmp_path / 'out')!r})))")

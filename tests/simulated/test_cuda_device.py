@@ -16,7 +16,7 @@ import pytest
 from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import EMPTY, KIND, Cuda
-from kernels.dtypes import decode
+from kernels.dtypes import BYTES, STORED, decode
 from kernels.errors import BuildError, LaunchError, Unavailable
 from kernels.launch import Launch
 from kernels.ops.gemm import gpu as gemm
@@ -109,19 +109,13 @@ def test_operands_lie_where_they_are_put(device: Cuda, trans: str) -> None:
     assert device.cp.asnumpy(block)[: KIND.alignment].tolist() == [0xA5] * KIND.alignment
 
 
-def test_scattered_memory_is_normal_and_repeats(device: Cuda) -> None:
-    block = device.allocate(4 << 10)
-    device.scatter(block, seed=3)
-    device.sync()
-    values = device.cp.asnumpy(block).view(np.float32)
-    assert abs(float(values.mean())) < 0.2 and 0.8 < float(values.std()) < 1.2
-
-
-def test_scattered_memory_is_normal_to_its_last_element(device: Cuda) -> None:
+@pytest.mark.parametrize(("count", "dtype"), [(1 << 10, "fp32"), (33, "bf16")])
+def test_scattered_memory_is_normal_to_its_last_element(device: Cuda, count: int, dtype: str) -> None:
     """Of two bytes, too, where their number is odd: what was there before may be no number."""
-    block = device.allocate(2 * 33)
-    device.scatter(block, 1, "bf16")
-    assert np.abs(decode(device.cp.asnumpy(block).view(np.uint16))).max() < 10
+    block = device.allocate(count * BYTES[dtype])
+    device.scatter(block, 3, dtype)
+    values = decode(device.cp.asnumpy(block).view(STORED[dtype]))
+    assert np.abs(values).max() < 10 and abs(float(values.mean())) < 0.5 and 0.6 < float(values.std()) < 1.4
 
 
 def test_no_memory_is_one_line(device: Cuda, cp: FakeCupy) -> None:

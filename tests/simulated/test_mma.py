@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels import grid, nvcc
+from kernels import nvcc
 from kernels.catalog import find
 from kernels.devices.cuda import Cuda
 from kernels.errors import Unavailable, UsageError
@@ -185,20 +184,6 @@ def test_a_row_is_compiled_for_what_its_source_needs(unit: str, arch: str, asked
     passed = launched(Cuda(0, FakeCupy()), Mma("bf16", unit, 3))
     assert set(asked) == {(f"{unit}.cu", arch)}
     assert passed.error <= passed.bound
-
-
-def test_every_launch_asks_for_its_own_architecture() -> None:
-    asked = []
-
-    def function(source: Path, name: str, arch: str = "") -> Callable[..., None]:
-        asked.append((source.name, name, arch))
-        return lambda *launch, shared_mem: None
-
-    problem = Mma("fp16", "wgmma", 3)
-    places = dict.fromkeys("abc", 0)
-    geometries = gpu.launches(problem, "wgmma_fp16")
-    grid.calls(gpu.SOURCES["wgmma"], geometries, places, SimpleNamespace(function=function))()
-    assert asked == [("wgmma.cu", "wgmma_fp16", "sm_90a")]
 
 
 def facts(change: Callable[[dict[str, Any]], None]) -> Cuda:

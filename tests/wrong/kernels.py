@@ -1,4 +1,7 @@
-"""Products that are wrong, each named after its fault. `--variant tests/wrong/kernels.py:NAME` runs one."""
+"""Products that are wrong, each named after its fault, and two right ones of fewer multiplications.
+
+`--variant tests/wrong/kernels.py:NAME` runs one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +20,7 @@ import numpy as np
 from kernels.launch import Bind, Launch
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.stream.problem import SCALE, Stream
+from kernels.problem import Work
 from kernels.variant import Variant
 
 if TYPE_CHECKING:
@@ -268,3 +273,38 @@ LOOPS = made("LOOPS", loops)
 ENDS_PROCESS = made("ENDS_PROCESS", lambda *operands: os._exit(3))
 SEGFAULT_WHEN_TIMED = when_timed("SEGFAULT_WHEN_TIMED", lambda: ctypes.string_at(0))
 RAISES_WHEN_TIMED = when_timed("RAISES_WHEN_TIMED", raises)
+
+
+# Right, with less than the nominal work, or without a word of it
+
+LEVELS = 5  # (7/8)^5 = 0.51 of the multiplications
+
+
+def strassen_product(a: Array, b: Array, levels: int) -> Array:
+    """Strassen's seven products in place of eight, so many levels deep (Strassen 1969)."""
+    if not levels:
+        return a @ b
+    m, k, n = a.shape[0] // 2, a.shape[1] // 2, b.shape[1] // 2
+    a11, a12, a21, a22 = a[:m, :k], a[:m, k:], a[m:, :k], a[m:, k:]
+    b11, b12, b21, b22 = b[:k, :n], b[:k, n:], b[k:, :n], b[k:, n:]
+    pairs = (
+        (a11 + a22, b11 + b22),
+        (a21 + a22, b11),
+        (a11, b12 - b22),
+        (a22, b21 - b11),
+        (a11 + a12, b22),
+        (a21 - a11, b11 + b12),
+        (a12 - a22, b21 + b22),
+    )
+    p, q, r, s, t, u, v = (strassen_product(x, y, levels - 1) for x, y in pairs)
+    return np.block([[p + s - t + v, r + t], [q + s, p - q + r + u]])
+
+
+def strassen(problem: Gemm, left: Array, right: Array, c: Array) -> None:
+    c[...] = strassen_product(left, right, LEVELS)
+
+
+SILENT = replace(made("SILENT", strassen), growth=4.0**LEVELS)
+DECLARES: Variant[Gemm] = replace(
+    SILENT, name="DECLARES", work=lambda problem: Work(problem.flops * (7 / 8) ** LEVELS, problem.bytes)
+)

@@ -1,5 +1,4 @@
-"""What compilers made of our kernels, kept for the other tests of a run and for later runs: compiling is most of what
-a small measurement takes. A file is found by its source, its compiler and its flags, so none is ever an old one's."""
+"""What compilers made of our kernels, kept for all tests by source, compiler and flags: none is an old one's."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ def kept() -> Path:
 
 
 def share(state: Path) -> Path:
-    """This state folder, empty but for its builds, which are those of all tests."""
+    """Return a state folder, empty but for its builds, which are those of all tests."""
     build = kept() / "build"
     build.mkdir(mode=0o700, exist_ok=True)
     state.mkdir(parents=True, exist_ok=True)

@@ -81,8 +81,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.fixture
 def light_fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake device with small caches: the large canary then reads 8 MiB instead of 128. Its contests are looked at
-    from the first rounds on: its time is its own."""
+    """Give the fake device small caches, and look at its contests from the first rounds on: its time is its own."""
     from kernels.devices.base import Limits
     from kernels.devices.fake import Fake
 

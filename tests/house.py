@@ -49,8 +49,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def written(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that is imported: in functions, for types alone, and by `import_module`; of
-    a name that is put together (an f-string) what stands before the first brace."""
+    """Yield line and full name of everything that is imported; of an f-string what stands before its first brace."""
     for one in ast.walk(node):
         if isinstance(one, ast.Import):
             yield from ((one.lineno, alias.name) for alias in one.names)
@@ -61,8 +60,7 @@ def written(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def needs(name: str, node: ast.AST, known: Mapping[str, object]) -> Iterator[Import]:
-    """What a module imports of those known. A folder that is looked into by name is needed by nobody: what is in it
-    is found when it is asked for."""
+    """Yield the known modules that a module imports; a folder that is looked into by name is needed by nobody."""
     for line, text in written(node):
         module = text if text in known else text.rpartition(".")[0]
         if module in known and module != name and not text.endswith("."):

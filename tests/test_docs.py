@@ -103,8 +103,7 @@ def test_python(name: str, text: str, tmp_path: Path) -> None:
 
 
 def rows() -> Iterator[str]:
-    """The commands of the tables of README and of docs/questions.md, whole, each once: `… --full` goes on with the
-    command before it, `--types` with its module."""
+    """Yield the commands of README's and questions.md's tables; `… --full` goes on with the command before it."""
     text = "\n".join((ROOT / name).read_text("utf-8") for name in ("README.md", "docs/questions.md"))
     yield from dict.fromkeys(_told(re.findall(r"^\| (?:[^|`]+ \| )?(`[^|]+`)(?: \(\[[^|]*)? \|", text, re.M)))
 

@@ -73,8 +73,7 @@ def read(told: str) -> dict[str, Code]:
 
 
 def loops(code: Code) -> list[Code]:
-    """The instructions from each label to a jump back to it, the longest loop first; not the one instruction that
-    jumps to itself behind a kernel's end."""
+    """Return the instructions from each label to a jump back to it, the longest first; not a lone jump to itself."""
     at, made, found = {}, [], []
     for line in code:
         if line.endswith(":"):

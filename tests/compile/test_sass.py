@@ -1,5 +1,4 @@
-"""What ptxas made of our kernels: vectors where the source promises them, multiply-adds alone in the loops of the
-ceilings. Registers, spills and shared memory are test_resources.py's."""
+"""Machine code of our kernels: wide loads where promised, multiply-adds alone in the loops of the ceilings."""
 
 from __future__ import annotations
 
@@ -112,8 +111,7 @@ def test_the_loop_of_a_tensor_core_ceiling_is_products(name: str, arch: str, own
 @needs_nvdisasm
 @each
 def test_rounds_of_additions_to_shared_memory_are_counted_in_each_lane(arch: str, own_state: Path) -> None:
-    """Lanes leave the loop of such an addition one after another; with the rounds that are left in a uniform register,
-    as nvcc 13.0 kept them, each group of lanes takes one of them: on an H100 the kernel did not end."""
+    """Of a counter in a uniform register, as nvcc 13.0 had it, each group of lanes takes one: it did not end."""
     rounds = [x for x in sass.loops(code("exchange_add_shared", arch)) if sass.count(x, "ATOMS")]
     assert rounds
     assert not any(sass.count(x, "UIADD3") for x in rounds)

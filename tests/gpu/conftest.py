@@ -39,8 +39,7 @@ def lost(error: BaseException | None) -> bool:
 
 
 def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """A line for each failure as it happens, since a run on a GPU may be cut off before its summary; the end of the
-    run where the GPU is lost to this process."""
+    """Write a line for each failure as it happens, and end the run where the GPU is lost to this process."""
     assert call.excinfo is not None
     error = call.excinfo.value
     told = " ".join((f"{node.nodeid}: {summary(error)}", *getattr(error, "__notes__", ())))

@@ -47,8 +47,7 @@ COMPLETE = ("update", "activation", "softmax", "gather", "transfer", "exchange",
 
 
 def tried(device: Cuda, row: Variant[Any], problems: Sequence[Problem]) -> None:
-    """Each problem is prepared, bound, launched, checked; and again as a replayed graph. For some a library may have
-    nothing: a test of those alone is skipped."""
+    """Check each problem, and again as a replayed graph; skip where a library has nothing for any of them."""
     if reason := missing(row):
         pytest.skip(reason)
     refused = []

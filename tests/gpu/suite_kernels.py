@@ -1,5 +1,4 @@
-"""The suite's CUDA kernels, each launched once: at a small odd size with its answer checked, or at a size that memory,
-not a cache, serves.
+"""The suite's CUDA kernels, each launched once: small and odd with its answer checked, or larger than a cache.
 
     python -m tests.gpu.suite_kernels PARENT FILE small|large [KERNEL …]
 

@@ -1,5 +1,4 @@
-"""Rows of device "cuda" of convolutions, from prepare to an answer that is checked. On a real GPU where there is one;
-else on the fake CuPy and a cuDNN in NumPy."""
+"""Rows of convolutions on device "cuda", from prepare to a checked answer, on a GPU or on the fake CuPy."""
 
 from __future__ import annotations
 

@@ -173,8 +173,7 @@ LAUNCHED = [
 @pytest.mark.skipif(REAL, reason="a GPU tells nobody how many kernels it was given")
 @pytest.mark.parametrize(("row", "problems"), LAUNCHED)
 def test_a_row_tells_how_many_kernels_it_enqueues(device: Cuda, row: Variant[Any], problems: list[Problem]) -> None:
-    """At most, and of CuPy's not three times as many: by that number a held stream is filled. None of them waits for
-    the stream, or brings an array from the host."""
+    """Hold them to what fills a stream: at most as many kernels, no wait for the stream, no array from the host."""
     if reason := missing(row):
         pytest.skip(reason)
     for problem in problems:

@@ -1,5 +1,4 @@
-"""The hold of a stream, without which no time on a GPU is one: what is enqueued behind it waits for the release, and a
-hold that broke is seen."""
+"""The hold of a stream: what is enqueued behind it waits for the release, and a hold that broke is seen."""
 
 from __future__ import annotations
 

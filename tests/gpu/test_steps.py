@@ -1,5 +1,4 @@
-"""Whole steps of a network on a GPU: a framework's answer there is NumPy's, its clock and its profiler see the steps.
-In the suite's tests, where there is none, the same of the stand-in."""
+"""Whole steps of a network on a GPU, or of the stand-in: NumPy's answer, a clock and a profiler that see them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The suite's kernels under compute-sanitizer and Nsight Compute where a GPU is; and, on programs that stand in for the
-tools and write what they write, whether that is understood.
+"""The suite's kernels under compute-sanitizer and Nsight Compute, or under programs that write what these write.
 
 A stand-in takes the real command, launches nothing, and writes the lines that the launching process would have written.
 """

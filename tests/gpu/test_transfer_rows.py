@@ -1,6 +1,4 @@
-"""Rows of device "cuda" of transfers and of chains of loads: to the host and back what was given is there; and each
-way alone. On a real GPU where there is one; else on the fake CuPy, whose copies from memory that is not page-locked
-wait for their stream."""
+"""Rows of transfers and of chains of loads on device "cuda": to the host and back, and each way alone."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ NOISE = 0.01  # of the fake's launches
 
 @pytest.fixture
 def quick(device: Cuda, monkeypatch: pytest.MonkeyPatch) -> Cuda:
-    """On the fake: launches of scripted lengths, long ones so that few are made, a visit being no whole number of them;
-    and no canaries."""
+    """Give the fake launches of scripted lengths, long so that few are made, and no canaries."""
     if not REAL:
         monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
         rng = np.random.default_rng(3)
@@ -108,8 +107,7 @@ def test_a_replayed_graph_gives_the_same_answer(device: Cuda, variant: str) -> N
 
 @pytest.mark.parametrize("variant", ["cublas", "cublaslt"])
 def test_coarser_types_err_more(device: Cuda, variant: str) -> None:
-    """Against the same numbers, before any was rounded. TF32 may be cut off where fp16 is rounded: with as many
-    bits it is no better. The fake tells whether the types are said at all."""
+    """Compare with the numbers before any was rounded; TF32, which may be cut off, is no better than fp16."""
     row = find("gemm", variant)
     if reason := missing(row):
         pytest.skip(reason)

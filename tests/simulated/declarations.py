@@ -35,14 +35,13 @@ SIMPLE = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of C by ctypes. Of a pointer: `to` is what lies there, where that is said, `several`: as an array; a
-    `handle` is a pointer under a name of its own, whose target is the library's affair. `enum` is the name of one."""
+    """A type of C by ctypes."""
 
     ctype: Any
-    to: Any = None
-    several: bool = False
-    handle: bool = False
-    enum: str | None = None
+    to: Any = None  # what lies behind a pointer, where that is said
+    several: bool = False  # as an array
+    handle: bool = False  # a pointer under a name of its own, whose target is the library's affair
+    enum: str | None = None  # its name
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,7 @@ from tests.simulated.fake_cupy_objects import (
 
 
 class FakeCupy:
-    """Stands where the module `cupy` would. `cost` is the seconds of a launch by its kernel's name; `refuses`
-    what the compiler of kernels raises; `faulty` the kernels that read where they must not. `clock` is the device's,
-    `host` its caller's, which `pace` seconds of each launch move, and waiting."""
+    """The module `cupy`. `clock` is the device's, `host` its caller's, which launches (by `pace`) and waiting move."""
 
     uint8, float32, float64, int64, uint64, inf = np.uint8, np.float32, np.float64, np.int64, np.uint64, np.inf
 
@@ -52,13 +50,13 @@ class FakeCupy:
         self.pace, self.depth = 0.0, DEPTH
         self.patient = False  # whether it may be waited for while it is held
         self.expired = 0  # holds that lost their patience
-        self.faulty: set[str] = set()
+        self.faulty: set[str] = set()  # kernels that read where they must not
         self.stays: Exception | None = None  # an error that every later call gets
         self.queue: list[Entry] = []
         self.blocks: list[tuple[Any, int, int]] = []  # whose memory it is, its address, its bytes
         self.host_blocks: dict[int, Any] = {}  # page-locked memory by its address: itself, or its bytes
-        self.cost: Callable[[str], float] = lambda name: 2e-6
-        self.refuses: Exception | None = None
+        self.cost: Callable[[str], float] = lambda name: 2e-6  # seconds of a launch by its kernel's name
+        self.refuses: Exception | None = None  # what the compiler of kernels raises
         self.stream = Stream(self)
         fake_arrays.install(self)
         facts = {"name": b"Fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 4, "l2CacheSize": 1 << 20}
@@ -127,8 +125,7 @@ class FakeCupy:
             raise self.stays
 
     def _next(self, wait: bool = False) -> float:
-        """Executes the first entry; when it ended. A holding kernel whose gate is shut ends when it has lost its
-        patience; unless that is waited for, or past, it does not."""
+        """Execute the first entry and return when it ended; a shut hold that is waited for ends with its patience."""
         first = self.queue[0]
         start = max(self.clock, first.at)
         end = start + first.seconds

@@ -32,13 +32,12 @@ class CUDARuntimeError(RuntimeError):
 
 @dataclass
 class Entry:
-    """Of a stream's queue: its work, its seconds on the device, when its caller had enqueued it. `patience`, of a
-    holding kernel: seconds until it lets go by itself."""
+    """An entry of a stream's queue."""
 
     step: Step
-    seconds: float
-    at: float
-    patience: float | None = None
+    seconds: float  # on the device
+    at: float  # when its caller had enqueued it
+    patience: float | None = None  # seconds until a holding kernel lets go by itself
 
 
 class Event:

@@ -74,8 +74,7 @@ def _ours(place: int) -> int:
 
 
 class Spacious(fake_cublas.Cublas):
-    """Takes a workspace only of the full size and in the device's memory, and works in no other: it would allocate
-    one, which a capture forbids."""
+    """A cuBLAS that takes a workspace only of the full size and in the device's memory, and works in no other."""
 
     def SetWorkspace_v2(self, x: Any) -> int:
         self.reach(x.workspace, x.workspaceSizeInBytes)

@@ -1,5 +1,4 @@
-"""Stages of convolutions as problems of their own: what a CUDA kernel computes that is a part of a row's call; and a
-product by weights that are no operand, with these as operands."""
+"""Stages of convolutions, which a CUDA kernel computes as a part of a row's call, as problems of their own."""
 
 from __future__ import annotations
 

@@ -239,8 +239,7 @@ def test_what_is_raised_behind_a_hold_leaves_the_stream_open(cp: FakeCupy, devic
 
 
 def test_a_hold_that_broke_is_seen_rejected_and_halved(cp: FakeCupy, device: Cuda) -> None:
-    """Of 90 kernels a launch, 40 and 20 launches are more than the queue takes, which stops the caller until the hold
-    has lost its patience, and then the device waits for its caller; 10 are not: then the kernels are timed."""
+    """Of 90 kernels a launch, 40 and 20 launches are more than the queue takes; 10 are not, and are timed."""
     cp.pace, seconds = 5e-6, 2e-6
     plan = dataclasses.replace(visits(40, 2, False), which=np.zeros(4, np.int32))
     many = Launch(lambda: [cp.launch("kernel", seconds) for _ in range(90)])

@@ -51,8 +51,7 @@ def test_coarser_numbers_show_in_the_probe_of_all_bits_alone() -> None:
 
 
 def truncating(a: Any, b: Any, steps: int, together: int) -> Any:
-    """steps · a·bᵀ as a tensor core of the least precision sums it: so many products and the accumulator aligned to the
-    largest of them, what is below 23 bits of it dropped, the sum truncated."""
+    """Return steps · a·bᵀ as the coarsest tensor core sums it: aligned to the largest, 23 bits kept, truncated."""
     products = (a[:, None, :] * b[None, :, :]).astype("f8")
     pieces = np.moveaxis(products.reshape(*products.shape[:2], -1, together), 2, 0)
     c = np.zeros(products.shape[:2])

@@ -258,8 +258,7 @@ def toolkit(folder: Path) -> Path:
 
 
 def test_numba_is_told_where_the_toolkit_is(fake: FakeNumba, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """That of nvcc where it is one, by way of links but not of its own; else the one where NVIDIA installs it; else
-    none."""
+    """It is that of nvcc where it is one, by way of links; else the one where NVIDIA installs it; else none."""
     own, usual = toolkit(tmp_path / "cuda-13.0"), toolkit(tmp_path / "cuda")
     (tmp_path / "bin").mkdir()
     link, script = tmp_path / "bin" / "nvcc", tmp_path / "bin" / "nvcc.sh"

@@ -84,8 +84,7 @@ def launched() -> dict[str, int]:
 def test_a_launch_of_many_kernels_takes_what_its_kernels_take(
     rivals: tuple[str, ...], told: str, launched: dict[str, int], own_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A visit of `cuda-each` was 27,200 launches and waited for its caller; now it is a graph, or as many as are held.
-    What no stream can hold is told."""
+    """What no stream can hold is told; 27,200 launches are a graph, or as many as are held."""
     machine = Simulated(kernels=lambda row, problem: launched.get(row.name, 1))
     machine.install(monkeypatch)
     done = contest(machine, *map(optimizer, rivals))

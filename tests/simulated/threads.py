@@ -117,8 +117,7 @@ def _fixed() -> tuple[str, ...]:
 
 
 def launch(source: str, runs: Sequence[Run]) -> list[dict[str, np.ndarray[Any, Any]]]:
-    """Of each run every operand as its launches left it; outputs and padding start as NaN. Raises LaunchFailed,
-    of which Race is one, and Refused."""
+    """Return every operand of each run as its launches left it; raise LaunchFailed, such as Race, or Refused."""
     names = launcher.names(source)
     places, size = _places(runs)
     image = np.full(size // 4, np.nan, np.float32)

@@ -1,5 +1,4 @@
-"""Products that are made to pass a check and be fast, each named after its way; most do the same to a triad. Some are
-refused before anything is timed; the others are right whenever that check looks, and are for the verified samples."""
+"""Products made to pass a check and be fast, each named after its way; most do the same to a triad."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def right_while_watched(problem: Gemm) -> Callable[..., object]:
 
 
 def wrong_rarely(problem: Gemm) -> Callable[..., object]:
-    """One call in eleven, any of them, from where a check is over: at a steady distance none might ever be timed, or
-    each at the same place of a visit."""
+    """Be wrong in one call of eleven, any of them: at a steady distance none might ever be timed."""
     calls = itertools.count(1)
 
     def product(*operands: Any) -> None:
@@ -104,8 +102,7 @@ def whole_answer_again(problem: Gemm) -> Callable[..., object]:
 
 
 def same_product_again(problem: Gemm) -> Callable[..., object]:
-    """Adds its last product where the first numbers of its operands, C among them, are as it left them: of beta · C
-    there is another answer each time, of A·B not."""
+    """Add the last product again where the first numbers of the operands, C among them, are as this left them."""
     known: dict[tuple[int, ...], tuple[bytes, Array]] = {}
 
     def product(problem: Gemm, left: Array, right: Array, c: Array) -> None:

@@ -1,5 +1,4 @@
-"""Kernels made to pass a check: those that it sees are refused with the reason, before any of them is timed; of the
-others this file says that they are right here, so that it is their witnesses and clocks that tell."""
+"""Kernels made to pass a check: refused with the reason where it sees them, right here where only clocks do."""
 
 from __future__ import annotations
 

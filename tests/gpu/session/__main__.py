@@ -122,8 +122,7 @@ def run_parts(part: int | None, out: Path, here: bool, seconds: float) -> int:
 
 
 def pack(out: Path) -> None:
-    """Pack traces, and what wrong kernels left, into few files: whoever brings them back counts files, and takes none
-    that is large."""
+    """Pack traces, and what wrong kernels left, into few files of which none is large."""
     for path in sorted(out.glob("gpu-[1-5]*")):
         if path.suffix in (".txt", ".jsonl"):
             continue

@@ -173,20 +173,35 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
     return bind
 
 
-def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
-    """Prepare our tiles, launched by PyCUDA's prepared_async_call on its own stream, tied to ours.
+def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[], None]]:
+    """Return a function of a product and its addresses that gives a launch of `sgemm_tiled` by PyCUDA.
 
-    Raises BuildError, LaunchError, Unavailable."""
-    on, (geometry,) = pycuda.open_side(device.stream.ptr), launches(problem, TILED)
+    prepared_async_call runs on PyCUDA's stream, tied to ours. Raises BuildError, LaunchError, Unavailable.
+    """
+    on = pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
-    names = [x.name for x in problem.operands()]
+
+    def launch(problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
+        (geometry,) = launches(problem, TILED)
+        given = dict(zip((x.name for x in problem.operands()), places, strict=True))
+        arguments = [
+            (
+                LETTERS[kind],
+                given[str(value)] if kind == "operand" else float(value) if kind == "float32" else int(value),
+            )
+            for kind, value in geometry.arguments
+        ]
+        return pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)
+
+    return launch
+
+
+def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
+    """Prepare our tiles, launched by PyCUDA."""
+    launch = tiles_by_pycuda(device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
-        given = dict(zip(names, addresses(buffers), strict=True))
-        arguments: list[tuple[str, Any]] = [
-            (LETTERS[kind], given[str(value)] if kind == "operand" else value) for kind, value in geometry.arguments
-        ]
-        call = pycuda.launch(on, kernel, geometry.grid, geometry.block, arguments)
+        call = launch(problem, addresses(buffers))
         return held(call, buffers, kernels=1 + pycuda.TIES)
 
     return bind

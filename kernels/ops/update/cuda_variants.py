@@ -1,4 +1,4 @@
-"""The step on a GPU, whole or in parts, by cuBLAS, our passes and torch."""
+"""The step on a GPU, whole or in parts, by cuBLAS, our tiles under PyCUDA, our passes and torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 from kernels import grid
 from kernels.launch import Bind, Launch, in_order
 from kernels.libs import cublas as cublas_library
-from kernels.libs import torch_cuda
+from kernels.libs import pycuda, torch_cuda
 from kernels.libs.cublas import CUBLAS
 from kernels.libs.cuda import CUDA_SUITE
+from kernels.libs.pycuda import PYCUDA
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.ops.gemm.cublas import addresses, words
+from kernels.ops.gemm.gpu import tiles_by_pycuda
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer import Optimizer
 from kernels.ops.optimizer import variants as optimizer
@@ -28,18 +30,23 @@ FLOAT = 4  # bytes
 PRODUCT = 2  # kernels at most: cuBLAS may add up parts of a long sum in a second one
 AFTER = 4  # torch's operators behind the products of a step, at most
 Call = Callable[[], object]
+Multiply = Callable[[Gemm, Sequence[int]], Call]
 by_library = partial(in_order, each=PRODUCT, capturable=True)
 PASSES = {"sgd": "sgd", "tied": "sgd", "decay": "decay", "momentum": "momentum", "unit": "unit", "nesterov": "nesterov"}
 
 
-def _products(device: Any, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
+def _by_cublas(device: Any) -> Multiply:
+    return lambda gemm, places: cublas_library.sgemm(device.blas(), *words(gemm, places))
+
+
+def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
     """Return the products into the address `to`; each after the first adds to it."""
     calls: list[Call] = []
     for i in range(problem.products):
         gemm = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
         shift = FLOAT * i * problem.k
         places = (x + shift * problem.m, dy + shift * problem.n, to)
-        calls.append(cublas_library.sgemm(device.blas(), *words(gemm, places)))
+        calls.append(by(gemm, places))
     return calls
 
 
@@ -51,10 +58,10 @@ def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
     return grid.calls(optimizer.SOURCE, geometries, dict(places), device)
 
 
-def _moved(problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
+def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
     """Return a product with beta = 1 into W, or with beta = mu into the velocity and a pass after it."""
     x, dy, *state = addresses(buffers)
-    calls = _products(device, problem, x, dy, state[-1], *factors(problem))  # the velocity is the last
+    calls = _products(by, problem, x, dy, state[-1], *factors(problem))  # the velocity is the last
     if problem.velocity:
         weights, velocity = state
         calls.append(_pass(device, replace(problem, rule="sgd"), velocity, weights))
@@ -64,18 +71,27 @@ def _moved(problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
 def fused(problem: Update, device: Any, setting: object) -> Bind:
     """Prepare the fused form by cublasSgemm."""
     device.blas()
-    return lambda buffers: by_library(_moved(problem, device, buffers), buffers, workspace=cublas_library.WORKSPACE)
+    return lambda buffers: by_library(
+        _moved(_by_cublas(device), problem, device, buffers), buffers, workspace=cublas_library.WORKSPACE
+    )
+
+
+def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
+    """Prepare W += a·Xᵀ·dY by our tiles, launched by PyCUDA."""
+    by = tiles_by_pycuda(device)
+
+    return lambda buffers: in_order(_moved(by, problem, device, buffers), buffers, 1 + pycuda.TIES)
 
 
 def separate(problem: Update, device: Any, setting: object) -> Bind:
     """Prepare cublasSgemm with beta = 0 into a separate gradient, then the rule's pass."""
     device.blas()
-    room = device.allocate(FLOAT * problem.count)
+    by, room = _by_cublas(device), device.allocate(FLOAT * problem.count)
     g = int(room.data.ptr)
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, *state = addresses(buffers)
-        calls = [*_products(device, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
+        calls = [*_products(by, problem, x, dy, g, 1 / problem.k, 0.0), _pass(device, problem, g, *state)]
         return by_library(calls, (room, buffers), workspace=cublas_library.WORKSPACE + int(room.nbytes))
 
     return bind
@@ -86,7 +102,7 @@ def gradient(problem: Update, device: Any, setting: object) -> Bind:
 
     def bind(buffers: Sequence[Any]) -> Launch:
         x, dy, g = addresses(buffers)
-        calls = _products(device, problem, x, dy, g, 1 / problem.k, 0.0)
+        calls = _products(_by_cublas(device), problem, x, dy, g, 1 / problem.k, 0.0)
         return by_library(calls, buffers, workspace=cublas_library.WORKSPACE)
 
     return bind
@@ -147,6 +163,7 @@ VARIANTS: tuple[Variant[Update], ...] = (
     _cublas("fused", fused, "step", also=fusable, blas=called(separate=False), work=fused_work, roles=EVERY),
     _cublas("separate", separate, "step", also=WRITTEN, blas=called(separate=True), work=separate_work(1), roles=EVERY),
     _cublas("gradient", gradient, "wgrad", blas=called(separate=True), roles=()),
+    row(PYCUDA, "fused:pycuda", fused_by_pycuda, accepts=parts("step", also=fusable), work=fused_work, roles=()),
     _torch("fused", libraries.fused, "step", also=fusable, work=fused_work, roles=EVERY),
     _torch("separate", libraries.separate, "step", also=rules(*PASSES, "clip"), work=separate_work(1), roles=EVERY),
     _torch("gradient", libraries.gradient, "wgrad", roles=()),

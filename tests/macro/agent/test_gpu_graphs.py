@@ -19,13 +19,14 @@ from kernels.libs import cuda
 from macro.frameworks import find
 from macro.networks import find as known
 from macro.networks.base import Network
+from macro.networks.layers import Dense, Dropout, Flatten
 from macro.running.on_device import NAME
 from macro.traces import chrome
 from tests.conftest import load
 from tests.macro.agent.conftest import FOLDER
 from tests.macro.agent.test_layers import GRAPHS, IMAGE, arrays, graph
 from tests.macro.agent.test_spans_xla import message
-from tests.macro.models import Dense, Dropout, Flatten, asked, assert_same, build
+from tests.macro.models import asked, assert_same, build
 from tests.simulated import fake_gpu, launcher
 from tests.simulated.fake_cupy import FakeCupy
 

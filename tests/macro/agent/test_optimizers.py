@@ -30,13 +30,13 @@ OF_CNTK = {"sgd", "nesterov", "adam"}
 def net(optimizer: str, **of: float) -> Network:
     """Of two dense layers; with momentum where there is such a thing."""
     plain = chain("small", "a test", BATCH, (6, 5, 4), rate=RATE)
-    momentum = 0.0 if OPTIMIZERS[optimizer].momentum is None else 0.9
+    momentum = 0.9 if "momentum" in OPTIMIZERS[optimizer] else 0.0
     return from_data({**plain.data(), "momentum": momentum, "optimizer": optimizer, **of})
 
 
 def _large_epsilon(optimizer: str) -> dict[str, float]:
     """Beside gradients of a hundredth its place is seen."""
-    return {} if OPTIMIZERS[optimizer].epsilon is None else {"epsilon": 0.05}
+    return {} if "epsilon" not in OPTIMIZERS[optimizer] else {"epsilon": 0.05}
 
 
 def documented(network: Network, count: int, g: Any, rows: Any) -> Any:

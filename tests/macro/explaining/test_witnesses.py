@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import breakdown, nominal
+from macro.explaining import breakdown, operation_work
 from macro.explaining.modules import MODULE, NODE, UPDATE
 from macro.explaining.rows import groups
 from macro.explaining.witnesses import Agreement, agreement, closure, largest, of_process
@@ -106,7 +106,7 @@ def witnesses(names: tuple[str, str] = ("net.a", "net.b"), **program: Any) -> li
     made = recorded(10.0, "net.b", MODULE_B, names)
     made = Recording({**made.program, **program}, made.processes, None, made.called)
     found = breakdown.taken_apart(made, 1.0, breakdown.Ceilings(None, None))
-    return list(of_process(found, nominal.work_of(made.called)))
+    return list(of_process(found, operation_work.work_of(made.called)))
 
 
 def test_largest_calls_are_chosen_with_what_they_were_called_with() -> None:

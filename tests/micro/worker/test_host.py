@@ -204,7 +204,7 @@ def test_a_helper_on_another_core_counts_in_short_visits_too(
     assert batch.wall[:, 0] * batch.launches[0] == pytest.approx((ran if counts else 1.0) * 1e-4)
 
 
-RECORDER = load(Path(__file__).parents[3] / "macro/worker/recorder.py")
+RECORDER = load(Path(__file__).parents[3] / "macro/agent/core/recorder.py")
 MS = 1e-3
 NEVER = np.inf  # its thread never gave its core up
 

@@ -1,4 +1,4 @@
-"""Writes docs/cuda-kernels.md: which CUDA kernels were compiled, which run, and by what. `python docs/cuda.py`"""
+"""The page docs/cuda-kernels.md: which CUDA kernels were compiled, which ran, and by what (`python docs/cuda.py`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def simulated() -> dict[str, list[float]]:
 
 
 def page(twins: Mapping[str, Sequence[float]]) -> str:
-    """The page, with these errors of the Numba twins."""
+    """Return the page, with these errors of the Numba twins."""
     rows = [COLUMNS, ("---",) * len(COLUMNS), *map(_row, cases.KERNELS)]
     source = _link(Path(gpu.__file__))
     for name, errors in twins.items():
@@ -102,8 +102,7 @@ def _seen(name: str) -> str:
 
 
 def _shape(problem: Problem) -> str:
-    """Its extents, those of a stream or a chain of loads in bytes; how often it is launched; of a convolution what
-    oneDNN's benchmark calls it."""
+    """Return the extents, of a stream or a chain of loads in bytes; a convolution has its benchdnn descriptor."""
     if problem.descriptor:
         return problem.descriptor.rpartition(" ")[2]
     names = [field.name for field in fields(problem) if field.type == "int" and field.name != "page"]

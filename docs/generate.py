@@ -1,4 +1,4 @@
-"""Writes the parts of docs/ that come from the code and from a run file. `python docs/generate.py`"""
+"""Pages that come from the code (`make docs`)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _selftest(run: Run) -> str:
 
 
 def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A row for each path, its worst pair in it."""
+    """Return a row for each path, with its worst pair."""
     if not paths:
         return
     yield ""
@@ -104,16 +104,16 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def whatif() -> str:
-    """docs/whatif.md with a row for each change that was predicted and made in the run files that are kept, and what
-    they say together."""
+    """Return docs/whatif.md with a row for each change that the reference runs predicted and made, and a summary."""
     said = "\n".join(_predictions(predicted()))
     text = (ROOT / "docs/whatif.md").read_text("utf-8")
     return re.sub(r"<!-- pairs -->.*<!-- end -->", lambda _: f"<!-- pairs -->\n{said}\n<!-- end -->", text, flags=re.S)
 
 
 def predicted() -> dict[str, Run]:
-    """By the names of their files the runs of whatif and advise that are kept, without combinations, and without what
-    was timed in fewer than ten rounds: those by which advise chooses."""
+    """Return the reference runs of whatif and advise by file name.
+
+    Combinations are left out, as are rounds by which advise chooses: fewer than ten."""
     from reports import store
 
     return {path.stem: _long(store.read(path)) for path in sorted(ROOT.glob(PREDICTIONS))}

@@ -218,14 +218,14 @@ def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str]
 
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
-    from macro.predicting.forecast import Foreseer
+    from macro.predicting.forecast import Predictor
     from macro.predicting.judged import conflict, failed
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
     say_forecast(step, STARTS + len(asked.changes), asked.seconds, say)
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
-        foreseer = Foreseer(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
+        foreseer = Predictor(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
         foreseer.look(asked.changes)
         predicted = foreseer.each(asked.changes)
         not_timed += [x.words for x in predicted if not x.there]

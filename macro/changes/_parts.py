@@ -16,7 +16,7 @@ from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.problem import Problem
 from macro.changes import _alone, _reuse
 from macro.changes._alone import Ratio
-from macro.changes.base import Asked, Before, Forecast, Part, Step
+from macro.changes.base import BaselineProfile, Forecast, Part, PredictionInput, Step
 from macro.explaining import repeat
 from macro.networks.layer import Node
 from macro.networks.layers import Pool
@@ -66,7 +66,9 @@ def total(spent: Spent) -> float:
     return sum(sum(of.values()) for of in spent.values())
 
 
-def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Iterator[tuple[str, Problem, float]]:
+def by_row(
+    before: BaselineProfile, kind: type[Problem], columns: Sequence[str]
+) -> Iterator[tuple[str, Problem, float]]:
     """Yield rows, their problems of this kind, and the seconds in `columns`, shared by FLOP."""
     for (names, column), took in before.cells.items():
         problems = list(_called(before, names, kind)) if column in columns else []
@@ -74,7 +76,7 @@ def by_row(before: Before, kind: type[Problem], columns: Sequence[str]) -> Itera
         yield from ((name, x, took * x.flops / flops) for name, x in problems)
 
 
-def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
+def _called(before: BaselineProfile, names: Sequence[str], kind: type[Problem]) -> Iterator[tuple[str, Problem]]:
     for row in (before.rows[name] for name in names if name in before.rows):
         if kind is Gemm and row.product is not None:
             yield row.name, repeat.as_called(row, before.side, before.rows)
@@ -82,14 +84,14 @@ def _called(before: Before, names: Sequence[str], kind: type[Problem]) -> Iterat
             yield from ((row.name, x) for x in row.problems if isinstance(x, kind))
 
 
-def swapped(asked: Asked, field: str) -> Forecast:
+def swapped(asked: PredictionInput, field: str) -> Forecast:
     """Predict products from each one alone in both settings, which differ in `field`."""
     other = asked.changed.setting
     changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
     return products(asked, {"vary": field, field: f"{alike(asked)[field]},{changed[field]}"})
 
 
-def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     """Predict products outside recurrent cells and attention from each one alone, in two cases."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
@@ -98,20 +100,20 @@ def products(asked: Asked, how: Mapping[str, Any]) -> Forecast:
     return with_rest(asked, "other products", HAVE_PRODUCTS, spent, each(asked, spent, {"variant": variant, **how}))
 
 
-def convolutions(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+def convolutions(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     """Predict convolutions from each one alone, in the two cases of these options."""
     spent = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
     return with_rest(asked, "other convolutions", CONVOLUTIONS, spent, each(asked, spent, how))
 
 
-def with_rest(asked: Asked, what: str, kinds: Sequence[str], known: Spent, forecast: Forecast) -> Forecast:
+def with_rest(asked: PredictionInput, what: str, kinds: Sequence[str], known: Spent, forecast: Forecast) -> Forecast:
     """Add an unknown part for work of these kinds outside the known problems, if it takes LARGE or more."""
     rest = asked.before.kinds(*kinds) - total(known)
     more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
     return Forecast((*forecast.parts, *more), forecast.why)
 
 
-def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
+def _known(asked: PredictionInput, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
     """Return the step's problems of these kinds; raise Unavailable where most work is in others."""
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
@@ -120,7 +122,7 @@ def _known(asked: Asked, kind: type[Problem], what: str, kinds: Sequence[str], h
     return spent
 
 
-def poolings(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+def poolings(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     """Predict poolings from each one alone, forward and gradient at once."""
     rows: list[tuple[str, Problem, float]] = []
     for node in asked.unchanged.plan.network.nodes:
@@ -150,7 +152,7 @@ def pooling(node: Node, step: Step) -> Pooling | None:
     return same if size == width and node.output == (channels, same.edge, same.edge) else None
 
 
-def alike(asked: Asked) -> dict[str, Any]:
+def alike(asked: PredictionInput) -> dict[str, Any]:
     """Return the settings of the unchanged step, as options.
 
     Raises Unavailable where kernels by themselves would run in other settings: in this Python, without its variables.
@@ -163,7 +165,7 @@ def alike(asked: Asked) -> dict[str, Any]:
     return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 
-def each(asked: Asked, spent: Spent, how: Mapping[str, Any]) -> Forecast:
+def each(asked: PredictionInput, spent: Spent, how: Mapping[str, Any]) -> Forecast:
     """Predict each problem: its seconds in the step times its ratio alone.
 
     Problems of LARGE of the step or more are measured and share the time, with operands in cache as the step has them;
@@ -195,7 +197,7 @@ def together(*forecasts: Forecast) -> Forecast:
     return Forecast(tuple(x for forecast in forecasts for x in forecast.parts))
 
 
-def shared(asked: Asked, *forecasts: tuple[float, Callable[[Asked], Forecast]]) -> Forecast:
+def shared(asked: PredictionInput, *forecasts: tuple[float, Callable[[PredictionInput], Forecast]]) -> Forecast:
     """Predict parts of a step one after another, each with a share of the time by its `seconds`.
 
     Raises TooFewRounds for kernels of more than MOST of the step."""

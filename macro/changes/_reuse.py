@@ -15,7 +15,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.optimizer.problem import RULES
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
-from macro.changes.base import Asked
+from macro.changes.base import PredictionInput
 from macro.explaining.rows import FLOAT, phase
 from macro.networks.base import Network
 from macro.networks.layer import Node, size
@@ -35,7 +35,7 @@ ARRAYS = {
 MOSTLY = 0.5  # of a kernel's bytes
 
 
-def cold(asked: Asked, row: str, x: Problem) -> str:
+def cold(asked: PredictionInput, row: str, x: Problem) -> str:
     """Return the value of micro's --cold: `all`, or none where the step has most bytes in its last cache.
 
     A sample has one long launch, before which nothing brings one operand into cache and not another."""
@@ -54,7 +54,7 @@ def cold(asked: Asked, row: str, x: Problem) -> str:
     return "" if near > MOSTLY * sum(operand.nbytes for operand in operands) else "all"
 
 
-def _exchanged(asked: Asked, row: str, x: Problem) -> bool:
+def _exchanged(asked: PredictionInput, row: str, x: Problem) -> bool:
     """Return whether the framework computes the transpose of the row's product, unless it is square."""
     product = asked.before.rows[row].product if row in asked.before.rows else None
     return isinstance(x, (Gemm, Update)) and product is not None and (x.m, x.n) != (product.m, product.n)

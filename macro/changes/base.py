@@ -74,7 +74,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessSnapshot:
     """Observations of a process in traced steps, without its clocks."""
 
     symbols: Mapping[str, int]  # samples by function
@@ -99,7 +99,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Before(Seen):
+class BaselineProfile(ProcessSnapshot):
     """The unchanged step, watched."""
 
     side: Side  # the watched process, with the products that its libraries log
@@ -141,11 +141,11 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictionInput:
     """Inputs of a prediction."""
 
-    before: Before
-    after: Seen
+    before: BaselineProfile
+    after: ProcessSnapshot
     unchanged: Step
     changed: Step
     alone: float  # seconds for kernels measured by themselves
@@ -164,8 +164,8 @@ class Change:
     about: str
     applies: Callable[[Step, str], str | None]  # the reason why not, or None
     make: Callable[[Step, str], Step]
-    took: Callable[[Before, Seen], Effect]
-    brings: Callable[[Asked], Forecast]  # may raise SuiteError
+    took: Callable[[BaselineProfile, ProcessSnapshot], Effect]
+    brings: Callable[[PredictionInput], Forecast]  # may raise SuiteError
     takes: str | None = None  # the value behind its `=`, in words
     costs: str = "nothing"  # beside the time
     code: str = ""  # written into a program, where no variable makes the change

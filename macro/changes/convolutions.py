@@ -12,7 +12,7 @@ from functools import partial
 
 from kernels.ops.conv.problem import Conv
 from macro.changes import _parts, products
-from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
 # Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
 SWITCHES = {
@@ -29,16 +29,16 @@ def _applies_layout(step: Step, value: str) -> str | None:
     return step.refuses_knob("channels_last", True) or why
 
 
-def _took_layout(before: Before, after: Seen) -> Effect:
+def _took_layout(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     there = after.flag("layout") == "channels_last"
     return Effect(there, f"filters lie as {'NHWC' if there else 'NCHW'}")
 
 
-def _brings_layout(asked: Asked) -> Forecast:
+def _brings_layout(asked: PredictionInput) -> Forecast:
     """Predict convolutions and poolings alone in both orders; normalizations are not measured."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
     before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
-    parts: list[tuple[float, Callable[[Asked], Forecast]]] = [
+    parts: list[tuple[float, Callable[[PredictionInput], Forecast]]] = [
         (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
     ]
     # With bias but for dgrad: the bias' gradient is a sum over images, slower with channels last.
@@ -65,7 +65,7 @@ def _make_onednn(step: Step, value: str) -> Step:
     return step.with_knob("onednn", False)
 
 
-def _took_onednn(before: Before, after: Seen) -> Effect:
+def _took_onednn(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     """Check the flag that PyTorch and TensorFlow report; for MXNet, the functions that samples are in."""
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
@@ -76,7 +76,7 @@ def _took_onednn(before: Before, after: Seen) -> Effect:
     return products.gone(before, after, FUNCTIONS, "oneDNN's functions")
 
 
-def _brings_onednn(asked: Asked) -> Forecast:
+def _brings_onednn(asked: PredictionInput) -> Forecast:
     if asked.unchanged.row in SWITCHES:
         return Forecast(why=f"no kernel here is what {asked.unchanged.framework.name} takes instead")
     return _parts.convolutions(asked, {"variant": "torch,torch-without-onednn"})

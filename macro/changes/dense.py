@@ -14,7 +14,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes import _parts
-from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
 WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
 SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
@@ -25,12 +25,12 @@ def _applies_transposed(step: Step, value: str) -> str | None:
     return step.refuses_knob("weights", "inputs x outputs") or why
 
 
-def _took_transposed(before: Before, after: Seen) -> Effect:
+def _took_transposed(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     layout = after.identity.get("layout")
     return Effect(layout == "inputs x outputs", f"weights lie as {layout}")
 
 
-def _brings_transposed(asked: Asked) -> Forecast:
+def _brings_transposed(asked: PredictionInput) -> Forecast:
     """Predict each product alone in both forms; the gradient of the weights keeps its form, transposed."""
     parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
     for kind, (old, new) in SWAPPED.items():
@@ -55,17 +55,17 @@ def _applies_update(step: Step, value: str) -> str | None:
     return None if step.has("dense") else "the network has no dense layer"
 
 
-def _took_update(before: Before, after: Seen) -> Effect:
+def _took_update(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     update = after.flag("update")
     return Effect(update == "in wgrad", f"weights are moved {update}")
 
 
-def _brings_update(asked: Asked) -> Forecast:
+def _brings_update(asked: PredictionInput) -> Forecast:
     """Predict both forms of each layer alone, over the seconds of its wgrad product and its update."""
     return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
 
 
-def _rows(before: Before) -> Iterator[tuple[str, Problem, float]]:
+def _rows(before: BaselineProfile) -> Iterator[tuple[str, Problem, float]]:
     layers: dict[str, Update] = {}
     for row, x, took in _parts.by_row(before, Gemm, _parts.PRODUCTS):
         if row.endswith(WGRAD) and isinstance(x, Gemm):

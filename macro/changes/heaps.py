@@ -13,7 +13,17 @@ from kernels.heap import variables
 from kernels.libs import preload
 from kernels.ops.pages.problem import HUGE_PAGE, SMALL_PAGE
 from macro.changes import _alone, _parts, products
-from macro.changes.base import FAULTS, Asked, Before, Change, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import (
+    FAULTS,
+    BaselineProfile,
+    Change,
+    Effect,
+    Forecast,
+    Part,
+    PredictionInput,
+    ProcessSnapshot,
+    Step,
+)
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
 TUNABLES = "GLIBC_TUNABLES"
@@ -28,7 +38,7 @@ ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 SINCE = (2, 35)
 
 
-def brings(asked: Asked) -> Forecast:
+def brings(asked: PredictionInput) -> Forecast:
     """Predict the seconds of the page faults that go, or come."""
     return Forecast((faults(asked.before, asked.after),))
 
@@ -48,14 +58,14 @@ def new_memory(page: int) -> float:
     return (seconds["mapped"] - seconds["touched"]) / (MEASURED // SMALL_PAGE)
 
 
-def beside(before: Before, after: Seen) -> tuple[Part, ...]:
+def beside(before: BaselineProfile, after: ProcessSnapshot) -> tuple[Part, ...]:
     """Return the page faults that certainly come or go with a change of something else."""
     error = (before.faults_error**2 + after.faults_error**2) ** 0.5
     certain = abs(after.faults - before.faults) > max(CERTAIN * error, FEW)
     return (faults(before, after),) if certain else ()
 
 
-def faults(before: Before, after: Seen) -> Part:
+def faults(before: BaselineProfile, after: ProcessSnapshot) -> Part:
     """Predict the seconds of a plain step that follow its page faults. Raises SuiteError.
 
     They are the operating system's time; of few page faults, what one costs by itself. BESIDE of the time covers what
@@ -70,7 +80,7 @@ def faults(before: Before, after: Seen) -> Part:
     return _parts.around(_parts.PAGE_FAULTS, more * each, half, before.faults * each)
 
 
-def fewer_faults(before: Before, after: Seen) -> Effect:
+def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     """Return whether most page faults are gone, as they are where freed memory is kept.
 
     The standard error of the few steps that were seen, in which the heap may still have grown, is in favor of the
@@ -96,7 +106,7 @@ def allocator(word: str, about: str) -> Change:
             return f"{TUNABLES} steers glibc's"
         return products.absent(word)
 
-    def took(before: Before, after: Seen) -> Effect:
+    def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         name, there = preload.library(word).name, preload.missing([word], after.maps) is None
         if preload.missing([word], before.maps) is None:
             return Effect(False, f"{name} is mapped without it too")
@@ -131,7 +141,7 @@ def keeps() -> Change:
             return str(error)
         return None
 
-    def took(before: Before, after: Seen) -> Effect:
+    def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
             return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
@@ -172,12 +182,12 @@ def _enabled() -> str:
         return ""
 
 
-def _took_huge(before: Before, after: Seen) -> Effect:
+def _took_huge(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     there, effect = after.variables.get(TUNABLES) == HUGE, fewer_faults(before, after)
     return Effect(there and effect.there, f"{TUNABLES} is {'' if there else 'not '}set; {effect.evidence}")
 
 
-def _brings_huge(asked: Asked) -> Forecast:
+def _brings_huge(asked: PredictionInput) -> Forecast:
     """Predict the page faults that go, less what the same memory costs alone in large pages."""
     part = faults(asked.before, asked.after)
     left = 1 - new_memory(HUGE_PAGE) / new_memory(SMALL_PAGE)

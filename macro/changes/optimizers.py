@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.devices import open_device
 from kernels.ops.optimizer.libraries import FUSED
 from macro.changes import _alone, _parts
-from macro.changes.base import Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
 MOST = 4 << 20  # values of all tensors together, where they are small
 TIMES, BYTES = 2, 12  # the last-level cache that a tensor's operands exceed where they do so in the step; of a value
@@ -23,11 +23,11 @@ def optimizer(form: str, about: str) -> Change:
             return f"PyTorch has no fused {step.plan.network.rule}"
         return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
 
-    def took(before: Before, after: Seen) -> Effect:
+    def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         actual = after.flag("optimizer")
         return Effect(actual == form, f"PyTorch's optimizer is {actual}")
 
-    def brings(asked: Asked) -> Forecast:
+    def brings(asked: PredictionInput) -> Forecast:
         """Predict from the rule alone, over tensors of a layer's mean size, in the present and the other form."""
         before, network = asked.before, asked.unchanged.plan.network
         seconds = before.kinds("optimizer")
@@ -62,7 +62,7 @@ def optimizer(form: str, about: str) -> Change:
     )
 
 
-def _foreach(before: Before) -> bool:
+def _foreach(before: BaselineProfile) -> bool:
     """Return whether the optimizer takes all tensors at once now, by the functions that samples are in."""
     return any("foreach" in x for x in before.symbols)
 

@@ -15,7 +15,7 @@ from kernels.devices.cpu import vendor
 from kernels.errors import SuiteError
 from kernels.libs import openblas, preload
 from macro.changes import _parts
-from macro.changes.base import FUNCTIONS, Before, Change, Effect, Seen, Step
+from macro.changes.base import FUNCTIONS, BaselineProfile, Change, Effect, ProcessSnapshot, Step
 
 MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
 RARE = 0.05  # of the samples in products: a family with fewer is ignored
@@ -42,14 +42,14 @@ def preloaded(
     name: str,
     word: str,
     about: str,
-    took: Callable[[Before, Seen], Effect],
+    took: Callable[[BaselineProfile, ProcessSnapshot], Effect],
     needless: Callable[[], str | None] = lambda: None,
 ) -> Change:
     """Return the change that preloads a library which changes MKL's products.
 
     `took` is called where the library is mapped; `needless` returns why it changes nothing on this machine."""
 
-    def shown(before: Before, after: Seen) -> Effect:
+    def shown(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         if preload.missing([word], before.maps) is None:
             return Effect(False, f"{word} is mapped without it too")
         if preload.missing([word], after.maps):
@@ -87,7 +87,7 @@ def absent(word: str) -> str | None:
     return None
 
 
-def gone(before: Before, after: Seen, functions: re.Pattern[str], named: str) -> Effect:
+def gone(before: BaselineProfile, after: ProcessSnapshot, functions: re.Pattern[str], named: str) -> Effect:
     """Check that no sample is in these functions any more, where as many as there were would show."""
     was, now = (sum(n for x, n in seen.symbols.items() if functions.search(x)) for seen in (before, after))
     all_before, all_now = (sum(seen.symbols.values()) for seen in (before, after))
@@ -110,7 +110,7 @@ def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
     return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
 
-def others(before: Before, after: Seen, *groups: str) -> Effect:
+def others(before: BaselineProfile, after: ProcessSnapshot, *groups: str) -> Effect:
     """Check that products run in other kernels than before."""
     was, now = (_main(x.symbols, *groups) for x in (before, after))
     if not was or not now:
@@ -121,7 +121,7 @@ def others(before: Before, after: Seen, *groups: str) -> Effect:
     return Effect(set(was) != set(now), evidence)
 
 
-def _took_openblas(before: Before, after: Seen) -> Effect:
+def _took_openblas(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's own is another file
         return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
@@ -132,7 +132,7 @@ def _took_openblas(before: Before, after: Seen) -> Effect:
     return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
 
 
-def _took_blis(before: Before, after: Seen) -> Effect:
+def _took_blis(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     """Check that no product is left in MKL's kernels: BLIS's own kernels have no names."""
     effect = gone(before, after, KERNEL, "MKL's kernels")
     return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")

@@ -14,7 +14,17 @@ from kernels.openmp import NAMED
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes import _alone, _parts, products
-from macro.changes.base import FAULTS, FUNCTIONS, Asked, Before, Change, Effect, Forecast, Seen, Step
+from macro.changes.base import (
+    FAULTS,
+    FUNCTIONS,
+    BaselineProfile,
+    Change,
+    Effect,
+    Forecast,
+    PredictionInput,
+    ProcessSnapshot,
+    Step,
+)
 from macro.frameworks import find
 
 PASSES = (*_parts.PASSES, "optimizer")
@@ -32,12 +42,12 @@ def _tries_threads(step: Step) -> list[str]:
     return [str(count) for count in sorted({1, max(1, cores() // 2), cores()} - {step.setting.threads})]
 
 
-def _took_threads(before: Before, after: Seen) -> Effect:
+def _took_threads(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     was, now = (x.identity.get("threads") for x in (before, after))
     return Effect(was != now, f"threads {was} before, {now} with it")
 
 
-def _brings_threads(asked: Asked) -> Forecast:
+def _brings_threads(asked: PredictionInput) -> Forecast:
     """Predict products, convolutions and poolings alone, passes over data as one of PyTorch's."""
     before = asked.before
     multiplied = before.kinds(*_parts.HAVE_PRODUCTS), lambda x: _parts.swapped(x, "threads")
@@ -52,7 +62,7 @@ def _brings_threads(asked: Asked) -> Forecast:
     return _parts.shared(asked, multiplied, convolutions, poolings, (seconds, partial(_passes, how=how)))
 
 
-def _passes(asked: Asked, how: Mapping[str, Any]) -> Forecast:
+def _passes(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     seconds = asked.before.kinds(*PASSES)
     if seconds < _parts.LARGE * asked.before.seconds:
         return Forecast((_parts.unknown("passes over data", seconds),))
@@ -72,7 +82,7 @@ def _applies_isa(step: Step, value: str) -> str | None:
     return None
 
 
-def _took_isa(before: Before, after: Seen) -> Effect:
+def _took_isa(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     was, now = ({**seen.identity, "capability": seen.flag("capability")} for seen in (before, after))
     names = ("blas", "dnn", "dispatch", "capability")
     different = [(name, was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
@@ -81,7 +91,7 @@ def _took_isa(before: Before, after: Seen) -> Effect:
     return products.others(before, after)
 
 
-def _brings_isa(asked: Asked) -> Forecast:
+def _brings_isa(asked: PredictionInput) -> Forecast:
     if _parts.GEMMS.get(asked.unchanged.row) != "numpy":
         return Forecast(why="MKL and oneDNN do not say which instructions they took")
     value = asked.changed.setting.knobs["variables"]["OPENBLAS_CORETYPE"]
@@ -96,18 +106,18 @@ def _applies_batch(step: Step, value: str) -> str | None:
     return f"it is {value} already" if int(value) == step.plan.batch else None
 
 
-def _took_batch(before: Before, after: Seen) -> Effect:
+def _took_batch(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     was, now = (x.identity.get("batch") for x in (before, after))
     return Effect(was != now, f"{was} samples before, {now} with it")
 
 
-def _brings_batch(asked: Asked) -> Forecast:
+def _brings_batch(asked: PredictionInput) -> Forecast:
     """Predict products, convolutions and poolings alone; passes over activations in proportion."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
     before, batches = asked.before, (asked.unchanged.plan.batch, asked.changed.plan.batch)
-    parts: list[tuple[float, Callable[[Asked], Forecast]]] = []
+    parts: list[tuple[float, Callable[[PredictionInput], Forecast]]] = []
     rows = list(_parts.by_row(before, Gemm, _parts.PRODUCTS))
     for axis in ("m", "n", "k"):
         spent = _parts.gathered(row for row in rows if _axis(row[1], row[0], batches[0]) == axis)
@@ -149,7 +159,7 @@ def _applies_compiled(step: Step, value: str) -> str | None:
     return None if step.row == "pytorch" else "torch.compile is PyTorch's"
 
 
-def _took_compiled(before: Before, after: Seen) -> Effect:
+def _took_compiled(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     there = after.flag("compile") is True
     return Effect(there, "PyTorch's own kernels are compiled" if there else "it runs eagerly")
 

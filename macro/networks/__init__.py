@@ -10,7 +10,7 @@ from pathlib import Path
 from kernels import suite
 from kernels.errors import UsageError, choice
 from macro.networks.base import Network, by_name, from_data
-from micro.planning.written import parsed
+from micro.planning.json_schema import parsed
 
 FOLDER = Path(__file__).parent
 MACHINERY = ("base", "layer", "optimizers")

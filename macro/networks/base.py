@@ -14,8 +14,8 @@ from macro.networks import layers as kinds
 from macro.networks import optimizers
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
 from macro.networks.layers import Dense
+from micro.planning.json_schema import check
 from micro.planning.network import NETWORK as WRITTEN
-from micro.planning.written import check
 
 # Keys of a file of shapes, except those of measurements, and of a sample and the training.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}

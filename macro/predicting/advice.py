@@ -14,10 +14,10 @@ from kernels import heap
 from kernels.libs import preload
 from macro import changes
 from macro.changes import Named
-from macro.changes.base import Before, Step
+from macro.changes.base import BaselineProfile, Step
 from macro.predicting import judged, script_step
-from macro.predicting.forecast import Foreseer
-from macro.predicting.judged import Foreseen, Say
+from macro.predicting.forecast import Predictor
+from macro.predicting.judged import PredictedChange, Say
 from micro.worker.process import POOLS
 from reports.prediction import ADVICE, LEFT_OUT
 from reports.record import Expected, Note, Run
@@ -40,7 +40,7 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
-        foreseer = Foreseer(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
+        foreseer = Predictor(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
         say(f"{len(asked)} changes apply: {', '.join(named.words for named in asked)}")
         asked = foreseer.worth(asked, WORTH)
         foreseer.look(asked)
@@ -92,13 +92,13 @@ def _candidates(step: Step) -> Sequence[Named]:
     return [named for named in every if named.refused(step) is None]
 
 
-def edits(before: Before) -> dict[str, tuple[str, float]]:
+def edits(before: BaselineProfile) -> dict[str, tuple[str, float]]:
     """Return what may be written into a program and the share of a step saved at most, the largest first."""
     shares = {name: (what, most / before.seconds) for name, (what, most) in before.edits.items()}
     return dict(sorted((item for item in shares.items() if item[1][1] >= WORTH), key=lambda item: -item[1][1]))
 
 
-def promising(candidate: Foreseen) -> bool:
+def promising(candidate: PredictedChange) -> bool:
     """Return whether a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
     predicted = candidate.prediction.predicted
     if all(not named.change.code for named in candidate.changes) or predicted is None:
@@ -107,9 +107,9 @@ def promising(candidate: Foreseen) -> bool:
     return predicted.seconds - kernels < -WORTH * candidate.prediction.step
 
 
-def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
+def chosen(step: Step, tried: Sequence[PredictedChange]) -> list[PredictedChange]:
     """Return the changes that help most, by few rounds and kernels alone, and that apply together."""
-    best: list[Foreseen] = []
+    best: list[PredictedChange] = []
     hopeful = [x for x in tried if may_help(x, _likely(x))]
     for candidate in sorted(hopeful, key=_likely):
         if len(best) < BEST and applies(step, [*best, candidate]):
@@ -117,12 +117,12 @@ def chosen(step: Step, tried: Sequence[Foreseen]) -> list[Foreseen]:
     return best
 
 
-def may_help(candidate: Foreseen, seconds: float) -> bool:
+def may_help(candidate: PredictedChange, seconds: float) -> bool:
     """Return whether so many seconds are worth reporting, of a change that was not left out."""
     return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
-def saves(candidate: Foreseen) -> bool:
+def saves(candidate: PredictedChange) -> bool:
     """Return whether a change certainly saves enough to report, and more than two unchanged steps differ by."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
@@ -130,11 +130,11 @@ def saves(candidate: Foreseen) -> bool:
     return -measured.seconds > (candidate.prediction.resolution or 0.0)
 
 
-def _seconds(candidate: Foreseen) -> float:
+def _seconds(candidate: PredictedChange) -> float:
     return candidate.prediction.measured.seconds if candidate.prediction.measured else 0.0
 
 
-def _likely(candidate: Foreseen) -> float:
+def _likely(candidate: PredictedChange) -> float:
     """Return the mean of measured and predicted seconds, each weighted as its interval is narrow."""
     if candidate.prediction.measured is None:
         return 0.0
@@ -143,18 +143,18 @@ def _likely(candidate: Foreseen) -> float:
     return sum(x.seconds * weight for x, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
-def applies(step: Step, together: Sequence[Foreseen]) -> bool:
+def applies(step: Step, together: Sequence[PredictedChange]) -> bool:
     """Return whether each change applies behind those before it; one change has one value."""
     every = [named for x in together for named in x.changes]
     return len({named.change.name for named in every}) == len(every) and judged.conflict(step, every) is None
 
 
-def fits(step: Step, candidate: Foreseen, winner: Foreseen | None) -> bool:
+def fits(step: Step, candidate: PredictedChange, winner: PredictedChange | None) -> bool:
     """Return whether a change is in the winner, or can be combined with it."""
     return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 
-def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen | None:
+def combined(best: Sequence[PredictedChange], others: Sequence[PredictedChange]) -> PredictedChange | None:
     """Return the best change, or a combination that saves more by more than unchanged steps differ by."""
     winner = min((x for x in best if saves(x)), key=_seconds, default=None)
     if winner is None:  # together they may
@@ -167,7 +167,7 @@ def combined(best: Sequence[Foreseen], others: Sequence[Foreseen]) -> Foreseen |
     return winner
 
 
-def _shell(step: Step, winner: Foreseen | None) -> str:
+def _shell(step: Step, winner: PredictedChange | None) -> str:
     where = f", batch {step.plan.batch}, in {step.framework.name}" if step.script is None else ""
     name = f"{step.plan.network.name}{where}"
     if winner is None:

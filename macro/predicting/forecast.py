@@ -20,10 +20,10 @@ from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
 from macro.changes._parts import OF_MALLOC, around
-from macro.changes.base import Asked, Before, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import BaselineProfile, Effect, Forecast, Part, PredictionInput, ProcessSnapshot, Step
 from macro.changes.heaps import beside
 from macro.predicting import judged, network_step, script_step
-from macro.predicting.judged import NOT_TIMED, Foreseen, Say, at_once, joined, together
+from macro.predicting.judged import NOT_TIMED, PredictedChange, Say, at_once, joined, together
 from macro.processes.ahead import on
 from macro.watching import ends, perf
 from macro.watching.ends import Ended
@@ -43,23 +43,25 @@ MOSTLY = 0.5  # of a process's own memory in huge pages
 class Subject(Protocol):
     """The functions by which a step of a network, or of a user's script, is observed and timed."""
 
-    def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> Before: ...
-    def after(self, step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen: ...
+    def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile: ...
+    def after(
+        self, step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None
+    ) -> ProcessSnapshot: ...
     def free_cores(self, step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]: ...
     def make(
         self,
         step: Step,
-        foreseen: Sequence[Foreseen],
+        foreseen: Sequence[PredictedChange],
         file: RunFile,
         say: Say,
         folder: Path,
         identity: Mapping[str, Any],
         hopeless: float | None,
-    ) -> list[Foreseen]: ...
+    ) -> list[PredictedChange]: ...
 
 
 @dataclass
-class Foreseer:
+class Predictor:
     """Predictions for one unchanged step, those that the run file holds already and new ones."""
 
     step: Step
@@ -69,7 +71,7 @@ class Foreseer:
     say: Say
     arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
-    seen: dict[str, Seen | SuiteError] = field(init=False, default_factory=dict)  # by words
+    seen: dict[str, ProcessSnapshot | SuiteError] = field(init=False, default_factory=dict)  # by words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
     per_round: int = field(init=False, default=1)  # changes in a round of the turns, as far as it is known
 
@@ -78,12 +80,14 @@ class Foreseer:
         self.subject: Subject = network_step if self.step.script is None else script_step
 
     @cached_property
-    def before(self) -> Before:
+    def before(self) -> BaselineProfile:
         if why := perf.missing():
             raise Unavailable(f"a prediction needs to see where the time goes: {why}")
         return self.subject.before(self.step, self.watching, self.say, self.arrays)
 
-    def turns(self, step: Step, foreseen: Sequence[Foreseen], hopeless: float | None = None) -> list[Foreseen]:
+    def turns(
+        self, step: Step, foreseen: Sequence[PredictedChange], hopeless: float | None = None
+    ) -> list[PredictedChange]:
         """Time changes in turns with the unchanged step; return and record each with its measurement."""
         identity = self.before.identity if "before" in self.__dict__ else {}
         return self.subject.make(step, foreseen, self.file, self.say, self.arrays, identity, hopeless)
@@ -129,7 +133,9 @@ class Foreseer:
             self._kept([named], changed, change.costs, Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {why}")
         return bool(why)
 
-    def _after(self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]) -> Seen | SuiteError:
+    def _after(
+        self, named: Named, running: list[ExitStack], free: SimpleQueue[list[int]]
+    ) -> ProcessSnapshot | SuiteError:
         changed = named.apply(self.step)
         same = (changed.plan.network, changed.plan.batch) == (self.step.plan.network, self.step.plan.batch)
         arrays = self.arrays if same else None
@@ -145,9 +151,11 @@ class Foreseer:
             except SuiteError as error:
                 return error
 
-    def each(self, asked: Sequence[Named]) -> list[Foreseen]:
+    def each(self, asked: Sequence[Named]) -> list[PredictedChange]:
         """Predict changes that were observed; those that measure kernels share the time by what they change."""
-        new = [named for named in asked if isinstance(self.seen.get(named.words), Seen) and named.change.alone]
+        new = [
+            named for named in asked if isinstance(self.seen.get(named.words), ProcessSnapshot) and named.change.alone
+        ]
         parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
         with _alone.workers():
@@ -158,15 +166,15 @@ class Foreseer:
         kinds = named.change.measures or named.change.saves
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
-    def single(self, named: Named) -> Foreseen:
+    def single(self, named: Named) -> PredictedChange:
         """Predict a change that was observed, not to be timed where nothing of it shows."""
         changed = named.apply(self.step)
         if prediction := self.held.get(named.words):
-            return Foreseen([named], changed, prediction)
+            return PredictedChange([named], changed, prediction)
         effect, forecast, why = self._assess(named, changed, self.seen[named.words])
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
-    def _assess(self, named: Named, changed: Step, after: Seen | SuiteError) -> tuple[Effect, Forecast, str]:
+    def _assess(self, named: Named, changed: Step, after: ProcessSnapshot | SuiteError) -> tuple[Effect, Forecast, str]:
         """Return a change's effect, its forecast, and why it is not timed."""
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
@@ -180,9 +188,9 @@ class Foreseer:
             return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
         share = self.shares.get(named.words, 0.0)
         self.say(f"{named.words}: {effect.evidence}" + f"; kernels alone, {share:.0f} s and their checks" * bool(share))
-        return effect, self._brings(named, Asked(self.before, after, self.step, changed, share)), ""
+        return effect, self._brings(named, PredictionInput(self.before, after, self.step, changed, share)), ""
 
-    def _brings(self, named: Named, asked: Asked) -> Forecast:
+    def _brings(self, named: Named, asked: PredictionInput) -> Forecast:
         """Return a change's forecast, with the page faults that certainly come or go beside."""
         try:
             with memory_of(self.step, asked.before):
@@ -199,12 +207,12 @@ class Foreseer:
         except Exception as error:
             return Forecast(why=f"its brings raises {raised(error)}")
 
-    def both(self, single: Sequence[Foreseen]) -> Foreseen:
+    def both(self, single: Sequence[PredictedChange]) -> PredictedChange:
         """Predict changes made at once, from each one's prediction."""
         changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
         if prediction := self.held.get(joined(changes)):
-            return Foreseen(changes, changed, prediction)
+            return PredictedChange(changes, changed, prediction)
         unknown = next((x.words for x in single if x.prediction.predicted is None), None)
         parts = [part for x in single for part in _parts(x, self.before.seconds, self.step.plan.generations)]
         forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(tuple(at_once(parts)))
@@ -215,7 +223,7 @@ class Foreseer:
 
     def _kept(
         self, changes: Sequence[Named], changed: Step, costs: str, effect: Effect, forecast: Forecast, why: str
-    ) -> Foreseen:
+    ) -> PredictedChange:
         seconds, threads = self.before.seconds, self.before.identity.get("threads")
         threads = threads if isinstance(threads, int) else 1
         noise = judged.of_rounds(self.step.plan, seconds, self.before.spread, self.per_round)
@@ -223,7 +231,9 @@ class Foreseer:
         prediction = replace(prediction, reason=why) if why else prediction
         self.file.append(prediction)
         seen = self.seen.get(joined(changes))
-        return Foreseen(changes, changed, prediction, seen.identity if isinstance(seen, Seen) else {}, forecast)
+        return PredictedChange(
+            changes, changed, prediction, seen.identity if isinstance(seen, ProcessSnapshot) else {}, forecast
+        )
 
 
 @contextmanager
@@ -238,7 +248,7 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 
 
 @contextmanager
-def memory_of(step: Step, before: Before) -> Iterator[None]:
+def memory_of(step: Step, before: BaselineProfile) -> Iterator[None]:
     """Set the environment so that kernels by themselves have memory as the step has it.
 
     Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
@@ -258,7 +268,7 @@ def memory_of(step: Step, before: Before) -> Iterator[None]:
         os.environ.update(had)
 
 
-def _parts(candidate: Foreseen, step: float, processes: int) -> Sequence[Part]:
+def _parts(candidate: PredictedChange, step: float, processes: int) -> Sequence[Part]:
     """Return the parts of a prediction; of one from the file its sum, as a part of the whole step."""
     if candidate.forecast is not None:
         return candidate.forecast.parts

@@ -32,7 +32,7 @@ NOT_TIMED = "not timed"
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class PredictedChange:
     """A change, or several at once, with the prediction made before it is timed."""
 
     changes: Sequence[Named]
@@ -154,8 +154,8 @@ def measured(
 
 
 def recorded(
-    foreseen: Sequence[Foreseen], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
-) -> list[Foreseen]:
+    foreseen: Sequence[PredictedChange], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
+) -> list[PredictedChange]:
     """Record changes with their measurements; `entries`: the step, its control run, a step for each."""
     unchanged, twin, *changed = entries
     timed = []
@@ -187,7 +187,7 @@ def refused(record: Prediction, why: str) -> Prediction:
     return replace(record, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
-def failed(candidate: Foreseen) -> bool:
+def failed(candidate: PredictedChange) -> bool:
     """Return whether a change was to be timed and could not be; a longer run would not help."""
     return candidate.prediction.measured is None and FEW not in (candidate.prediction.reason or "")
 

@@ -22,13 +22,13 @@ import macro.explaining.rows as rows_of
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError
 from macro import frameworks
-from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, Before, Seen, Step
+from macro.changes.base import CONFIDENCE, FAULTS, FUNCTIONS, BaselineProfile, ProcessSnapshot, Step
 from macro.equality import gate
 from macro.equality.answer import takes
 from macro.explaining.attribute import attribute, shared
 from macro.explaining.gap import mean
 from macro.predicting import judged
-from macro.predicting.judged import Foreseen, Say
+from macro.predicting.judged import PredictedChange, Say
 from macro.processes.ahead import places, room_for
 from macro.timing import results, resume, turns
 from macro.timing.entry import TWIN, Entry, Plan, Taken
@@ -50,7 +50,7 @@ LEAST = 4  # rounds of the unchanged step
 PREFIX = "kernelgap-whatif-"  # of a folder
 
 
-def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
+def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
     """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
@@ -71,7 +71,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
     cells = {key: mean(taken) for key, taken in attribution.cells.items()}
-    return Before(
+    return BaselineProfile(
         symbols(process),
         *about,
         *steady(settled.faults),
@@ -86,7 +86,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     )
 
 
-def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
     """Run some steps of the changed step to observe it; none if `looks` is empty. Raises SuiteError.
 
     `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process."""
@@ -100,7 +100,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: 
         if FUNCTIONS in looks:
             look.attach(process.pid, Path(folder), stack)
             functions = symbols(look.functions())
-    return Seen(functions, *started_with(process.pid), *faults, _identity(side))
+    return ProcessSnapshot(functions, *started_with(process.pid), *faults, _identity(side))
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
@@ -175,13 +175,13 @@ def huge(pid: int) -> float | None:
 
 def make(
     step: Step,
-    foreseen: Sequence[Foreseen],
+    foreseen: Sequence[PredictedChange],
     file: RunFile,
     say: Say,
     folder: Path,
     identity: Mapping[str, Any],
     hopeless: float | None,
-) -> list[Foreseen]:
+) -> list[PredictedChange]:
     """Time changes in turns with the unchanged step; return and record each with its measurement.
 
     `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the

@@ -22,13 +22,13 @@ from kernels.libs import preload
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
-from macro.changes.base import FAULTS, FUNCTIONS, Before, Key, Seen, Step
+from macro.changes.base import FAULTS, FUNCTIONS, BaselineProfile, Key, ProcessSnapshot, Step
 from macro.explaining.advice import edits
 from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.operation_work import Work, alone, work_of
 from macro.explaining.rows import Row
 from macro.predicting import judged, network_step
-from macro.predicting.judged import Foreseen, Say
+from macro.predicting.judged import PredictedChange, Say
 from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
@@ -63,7 +63,7 @@ def script(step: Step, seconds: float) -> Script:
     return replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
 
 
-def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
+def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
     """Watch the unchanged steps for so many seconds. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
@@ -71,7 +71,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
-    return Before(
+    return BaselineProfile(
         symbols(process),
         "",
         {},
@@ -87,7 +87,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> Before:
     )
 
 
-def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> Seen:
+def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
     """Run some untraced blocks of a changed step, one if `looks` is empty. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
@@ -102,7 +102,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: 
         look.end()
     faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
     functions = symbols(look.watched) if FUNCTIONS in looks else {}
-    return Seen(functions, *about, *faults, _identity(look.recording))
+    return ProcessSnapshot(functions, *about, *faults, _identity(look.recording))
 
 
 class Plain(ScriptObserver):
@@ -168,13 +168,13 @@ def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
 
 def make(
     step: Step,
-    foreseen: Sequence[Foreseen],
+    foreseen: Sequence[PredictedChange],
     file: RunFile,
     say: Say,
     folder: Path,
     identity: Mapping[str, Any],
     hopeless: float | None,
-) -> list[Foreseen]:
+) -> list[PredictedChange]:
     """Time changes in turns with the unchanged program and its control, as many as memory has room for."""
     at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
@@ -182,7 +182,7 @@ def make(
         say(
             f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
         )
-    timed: list[Foreseen] = []
+    timed: list[PredictedChange] = []
     for group in groups:
         seconds = step.plan.seconds * len(group) / len(foreseen)
         timed += _time(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
@@ -202,7 +202,9 @@ def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any])
     return [sorted(os.sched_getaffinity(0))] * min(cores(), room)
 
 
-def _time(step: Step, foreseen: Sequence[Foreseen], file: RunFile, say: Say, hopeless: float | None) -> list[Foreseen]:
+def _time(
+    step: Step, foreseen: Sequence[PredictedChange], file: RunFile, say: Say, hopeless: float | None
+) -> list[PredictedChange]:
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
     changed = [Entry(step.framework, x.changed.setting, change=x.words) for x in foreseen]
     steps = [step, step, *(x.changed for x in foreseen)]

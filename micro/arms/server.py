@@ -75,7 +75,7 @@ class Arm:
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
         """Return launches of a sample, and seconds of a sample and of a round."""
-        opened = self._host.settle([calls], visit)
+        opened = self._host.calibrate([calls], visit)
         return {
             "launches": opened.launches[0],
             "visit": opened.visits[0],
@@ -85,7 +85,7 @@ class Arm:
 
     def look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
         """Take a batch of rounds; return seconds of a use in each, by the wall and by the processor's clock."""
-        look = self._host.look(first, rounds, None, canary)
+        look = self._host.run_rounds(first, rounds, None, canary)
         return {
             "wall": look.wall[:, 0].tolist(),
             "cpu": look.cpu[:, 0].tolist(),

@@ -14,7 +14,7 @@ HEAD = ("figure", "found", "promised", "held")
 
 
 @dataclass(frozen=True)
-class Figure:
+class Promise:
     """One line of the self-test: the measured value, the promise, and whether the promise holds.
 
     `busy`: why the figure is not judged."""
@@ -37,7 +37,7 @@ class Figure:
         return f"{self.name}: {self.value}" + (f"; promised {self.promised}: {verdict}" if self.promised else "")
 
 
-def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Figure:
+def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Promise:
     """Return the figure of a share that is promised to be at least `least`, at most `most`.
 
     Held if its whole 95 % Wilson interval lies inside. Not judged if `unjudged` gives a reason, or if so few trials
@@ -47,10 +47,10 @@ def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None =
     if unjudged is None and not outside and not _can_show(trials, least, most):
         unjudged = f"{trials} are too few to show it" if trials else "there are none"
     promised = f"at least {least:g}" if most == 1.0 else f"{least:g} to {most:g}"
-    return Figure(name, f"{hits} of {trials} [{low:.3f}, {high:.3f}]", promised, inside and not unjudged, unjudged)
+    return Promise(name, f"{hits} of {trials} [{low:.3f}, {high:.3f}]", promised, inside and not unjudged, unjudged)
 
 
-def within(name: str, interval: tuple[float, float, float], limit: float, unjudged: str | None = None) -> Figure:
+def within(name: str, interval: tuple[float, float, float], limit: float, unjudged: str | None = None) -> Promise:
     """Return the figure of a deviation (low, middle, high) that is promised to lie inside ± `limit`.
 
     Not judged if `unjudged` gives a reason, or if the interval is wider than the limits, unless it lies beyond them."""
@@ -59,7 +59,7 @@ def within(name: str, interval: tuple[float, float, float], limit: float, unjudg
     if unjudged is None and not beyond and high - low > 2 * limit:
         unjudged = "the interval is too wide to show it"
     text = f"{100 * middle:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]"
-    return Figure(name, text, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
+    return Promise(name, text, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
 
 
 def _can_show(trials: int, least: float, most: float) -> bool:
@@ -68,17 +68,17 @@ def _can_show(trials: int, least: float, most: float) -> bool:
     return trials > 0 and any(low >= least and (high <= most or most == 1.0) for low, high in ends)
 
 
-def exit_code(figures: Sequence[Figure]) -> int:
+def exit_code(figures: Sequence[Promise]) -> int:
     """Return 0 if every figure is as promised or not judged, else 1."""
     return 0 if all(figure.held or figure.busy for figure in figures) else 1
 
 
-def data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+def data(figures: Sequence[Promise]) -> list[dict[str, Any]]:
     """Return the figures as a run file has them."""
     return [{"found" if key == "value" else key: x for key, x in asdict(figure).items()} for figure in figures]
 
 
-def document(started: str, figures: Sequence[Figure]) -> dict[str, Any]:
+def document(started: str, figures: Sequence[Promise]) -> dict[str, Any]:
     """Return the figures as a JSON document."""
     return {"started": started, "figures": data(figures)}
 
@@ -90,7 +90,7 @@ def write(kept: dict[str, Any], stream: IO[str] | None) -> None:
         finish(stream)
 
 
-def table(figures: Sequence[Figure], stream: IO[str]) -> None:
+def table(figures: Sequence[Promise], stream: IO[str]) -> None:
     """Print all figures with the column `held`, for a person."""
     from rich import box
     from rich.console import Console

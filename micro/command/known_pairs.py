@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from micro.command.figure import Figure, rate
+from micro.command.figure import Promise, rate
 from micro.contests import selftest
 from reports import flat, record, stats
 
@@ -79,7 +79,7 @@ def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
     }
 
 
-def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Figure:
+def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Promise:
     """Return the figure of the kernels whose noise is too large for their pairs to be judged."""
     names = {selftest.IDENTICAL: selftest.SAME, selftest.FIVE: selftest.SLOWER_5, selftest.TWO: selftest.SLOWER_2}
     sentences = []
@@ -88,19 +88,19 @@ def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[
         after = [f"{kernel} {100 * needs[kind][kernel] / math.sqrt(seconds[kind]):.2g} %" for kernel in kernels]
         if kernels:
             sentences.append(f"{names[kind]}: {', '.join(after)} of the {room} to the margin are noise")
-    return Figure("kernels too noisy here to be judged", "; ".join(sentences) or "none", "", True)
+    return Promise("kernels too noisy here to be judged", "; ".join(sentences) or "none", "", True)
 
 
 def figures(
     pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None, vague: Collection[str] = ()
-) -> Iterator[Figure]:
+) -> Iterator[Promise]:
     """Yield the figures of the pairs of one condition.
 
     Quiet pairs that were contended do not count. `vague`: kernels whose noise is too large to find two of them the
     same."""
     counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
     if not spinning:
-        yield Figure("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
+        yield Promise("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
     identical = [pair for pair in counted if pair.kind == selftest.IDENTICAL]
     hits = {
         selftest.NOT_DIFFERENT: [pair.verdict in ("same", "unresolved") for pair in identical],
@@ -115,13 +115,13 @@ def figures(
         missed = [pair for pair in pairs if pair.kind == selftest.TWO and pair.verdict != "slower"]
         marked = sum(pair.contended for pair in missed)
         name = "+2 % missed but marked contended" + SUFFIX[1]
-        yield Figure(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
+        yield Promise(name, f"{marked} of {len(missed)}", "all", marked == len(missed))
     else:
         yield from _kernels(identical, full, unjudged)
     yield _seconds([pair for pair in pairs if pair.kernel not in vague], spinning, unjudged)
 
 
-def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Figure]:
+def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Promise]:
     """Yield the intervals that hold 1 kernel by kernel; the worst comes first, and it alone is promised."""
     kernels = [[pair for pair in identical if pair.kernel == kernel] for kernel in {x.kernel for x in identical}]
     ranked = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
@@ -131,15 +131,15 @@ def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Ite
             yield rate(name, held, len(pairs), selftest.KERNEL, unjudged)
         else:
             low, high = stats.wilson(held, len(pairs))
-            yield Figure(name, f"{held} of {len(pairs)} [{low:.3f}, {high:.3f}]", "", True)
+            yield Promise(name, f"{held} of {len(pairs)} [{low:.3f}, {high:.3f}]", "", True)
 
 
-def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Figure:
+def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Promise:
     took = sorted(pair.seconds for pair in pairs if pair.kind in (selftest.IDENTICAL, selftest.FIVE))
     limits = selftest.PAIR_SECONDS["median"][spinning], selftest.PAIR_SECONDS["worst"][spinning]
     name, promised = "seconds a pair, identical and +5 %" + SUFFIX[spinning], f"{limits[0]:g} and {limits[1]:g}"
     if not took:
-        return Figure(name, "", promised, False, unjudged or "there are none")
+        return Promise(name, "", promised, False, unjudged or "there are none")
     median, worst = took[len(took) // 2], took[-1]
     held = median <= limits[0] and worst <= limits[1] and not unjudged
-    return Figure(name, f"median {median:.2f}, worst {worst:.2f}", promised, held, unjudged)
+    return Promise(name, f"median {median:.2f}, worst {worst:.2f}", promised, held, unjudged)

@@ -18,14 +18,14 @@ from kernels.devices import open_device
 from kernels.errors import stop_code
 from kernels.ops.fma import Fma
 from micro.command import figure, known_pairs, spread
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from micro.command.outputs import for_people, open_outputs
 from micro.command.session import Session, session
 from micro.contests import rivals, selftest
 from micro.contests.selftest import Known
 from micro.measuring.rounds import Goal, measure
 from micro.measuring.runner import Runner
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
 from reports import next_run, record, stats, store, units
@@ -87,7 +87,7 @@ class Selftest:
         self._rivals = rivals.rivals(open_device("cpu").limits().cores, full)
         self._passes, self._seconds = rivals.RUNS[full], selftest.SECONDS[full]
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[Promise]:
         """Measure everything, in passes over the whole time; return the figures."""
         began = time.monotonic()
         noisy, needs = self._pilot()
@@ -110,7 +110,7 @@ class Selftest:
         if self._full:
             lines += self._spinning(rest)
         lines.append(self._steering())
-        return [*lines, Figure("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
+        return [*lines, Promise("whole self-test", f"{time.monotonic() - began:.0f} s", "", True)]
 
     @cached_property
     def _runs(self) -> list[spread.Runs]:
@@ -163,7 +163,7 @@ class Selftest:
             print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
         return noisy, known_pairs.needs(pilot, done)
 
-    def _spinning(self, runner: Runner) -> Iterator[Figure]:
+    def _spinning(self, runner: Runner) -> Iterator[Promise]:
         """Yield the figures of the pairs of known truth beside a busy process on every core."""
         self._at.progress.begin("pairs, a spinner on every core")
         pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
@@ -171,7 +171,7 @@ class Selftest:
             finished = [self._pair(known, runner) for known in pairs]
         yield from known_pairs.figures(finished, True, self._full, None)
 
-    def _biases(self, noisy: str | None) -> Iterator[Figure]:
+    def _biases(self, noisy: str | None) -> Iterator[Promise]:
         """Yield what the loop adds to a launch of known length."""
         from kernels.devices.cpu import instruction_sets
 
@@ -190,37 +190,37 @@ class Selftest:
                 f"bias of the loop at {microseconds} µs ({launches} launches a visit)", (low, mid, high), limit, noisy
             )
         empty = Case(Fma(isa, 1, 1), "c")
-        yield Figure("a launch of one multiply-add", f"{1e9 * self._ratio((empty, beside), 64)[1]:.1f} ns", "", True)
+        yield Promise("a launch of one multiply-add", f"{1e9 * self._ratio((empty, beside), 64)[1]:.1f} ns", "", True)
         resolution = time.clock_getres(time.CLOCK_MONOTONIC)
-        yield Figure("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
+        yield Promise("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
 
     def _ratio(self, cases: tuple[Case, Case], rounds: int) -> tuple[stats.Interval | None, float]:
         """Return first over second in fixed rounds, and the median seconds of a launch of the first."""
         import numpy as np
 
-        crew = Crew(self._at.runner.checks.workers, cases, seed=rounds)
+        crew = ContestWorkers(self._at.runner.checks.workers, cases, seed=rounds)
         done = measure(crew, [(1, 0)], Goal(10.0, 0.01, 0.01, rounds), lambda text: None)
         crew.close()
         times: Any = done.look.wall[done.timed]
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))
 
-    def _memory(self, runner: Runner) -> Iterator[Figure]:
+    def _memory(self, runner: Runner) -> Iterator[Promise]:
         """Yield the verdicts on identical pairs that main memory bounds: printed, not promised."""
         name, problem, variant = selftest.MEMORY
         take, verdicts = self._taker(runner), []
         for number in range(4):
             contest = replace(selftest.pair(selftest.IDENTICAL, number, problem, variant), margin=0.04)
             verdicts.append(take(contest, 1.0).comparisons[0].verdict)
-        yield Figure(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
+        yield Promise(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
 
-    def _steering(self) -> Figure:
+    def _steering(self) -> Promise:
         """Return the variables that choose a library's kernels or threads here."""
         variables = self._at.environment.facts.get("variables") or {}
         text = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
-        return Figure("variables that steer libraries", text, "", True)
+        return Promise("variables that steer libraries", text, "", True)
 
 
-def _remembered(figures: Sequence[Figure], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
+def _remembered(figures: Sequence[Promise], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
     """Return the figures as a document, and keep it for later reports of this machine."""
     kept = figure.document(environment.started, figures)
     earlier = {path: asdict(value) for path, value in next_run.spreads(environment).items()}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
 
-from micro.command.figure import Figure, rate
+from micro.command.figure import Promise, rate
 from micro.contests.rivals import Rival
 from micro.planning.contest import Contest
 from reports import multiple_testing, next_run, record, stats
@@ -204,24 +204,24 @@ def of_pair(
 
 def promises(
     runs: Sequence[Runs], pairs: Sequence[PairFigures], spreads: Mapping[str, Spread], unjudged: str | None
-) -> Iterator[Figure]:
+) -> Iterator[Promise]:
     """Yield a line for each path with its worst pair; then the promises, which are of rivals alone."""
     rivals = [pair for pair in pairs if not pair.twin]
     for path, spread in spreads.items():
         yield _path([pair for pair in rivals if pair.path == path], path, spread)
     for path in dict.fromkeys(x.path for x in runs if x.path not in spreads):
         lost = sum(x.strayed for x in runs if x.path == path)
-        yield Figure(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
+        yield Promise(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
     if rivals:
         yield from _promised(rivals, unjudged)
 
 
-def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
+def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Promise:
     worst, count = pairs[0], sum(pair.runs for pair in pairs)
     held, inside = sum(pair.holding for pair in pairs), sum(pair.inside for pair in pairs)
     strayed = sum(pair.strayed for pair in pairs)
     apart = f"; {strayed} runs took another path or had no ratio" if strayed else ""
-    return Figure(
+    return Promise(
         f"between runs, {path}",
         f"sd {100 * spread.sd:.2g} %; intervals that hold the mean of the other runs: worst {worst.pair} "
         f"{worst.holding} of {worst.runs}, all {held} of {count}; next runs inside {inside} of "
@@ -231,7 +231,7 @@ def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Figure:
     )
 
 
-def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[Figure]:
+def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[Promise]:
     enough = [pair for pair in rivals if pair.runs >= ENOUGH]
     why = unjudged or (None if enough else f"fewer than {ENOUGH} runs of each pair")
     judged = enough or rivals
@@ -240,7 +240,7 @@ def _promised(rivals: Sequence[PairFigures], unjudged: str | None) -> Iterator[F
     worst = min(judged, key=lambda pair: pair.inside / (pair.runs - 1))
     below = certainly_below(judged)
     text = f"worst {worst.path}, {worst.pair}: {worst.inside} of {worst.runs - 1}; {len(below)} certainly less"
-    yield Figure("… of each pair", text, f"none certainly below {LEAST:g}", not below and not why, why)
+    yield Promise("… of each pair", text, f"none certainly below {LEAST:g}", not below and not why, why)
     width = median(pair.width for pair in judged)
     name = "… width, in standard deviations from one run to the next"
-    yield Figure(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)
+    yield Promise(name, f"median {width:.2f}", f"{WIDEST:g}", width <= WIDEST and not why, why)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from micro.measuring.clocks import clocks, rejects
-from micro.measuring.workers import Crew, stack
+from micro.measuring.workers import ContestWorkers, stack
 from micro.planning.contest import Case
 from micro.worker.messages import ContestCost, RoundBatch
 from reports import stats
@@ -154,9 +154,9 @@ def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
     return [i for i, use in enumerate(uses) if cases[i].role == "measured" and use > SLOW * uses[0]]
 
 
-def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float) -> None:
+def _spare(rounds: _Rounds, crew: ContestWorkers, suspects: Sequence[int], patience: float) -> None:
     """Confirm slow suspects by two rounds; raise TooSlow, or keep those rounds."""
-    rounds.take(crew.look(0, 2, patience))
+    rounds.take(crew.run_rounds(0, 2, patience))
     least = rounds.looks[0].wall.min(axis=0)
     times = {i: float(least[i] / least[0]) for i in suspects}
     if surely := {i: ratio for i, ratio in times.items() if ratio > SLOW}:
@@ -164,7 +164,7 @@ def _spare(rounds: _Rounds, crew: Crew, suspects: Sequence[int], patience: float
 
 
 def measure(
-    crew: Crew,
+    crew: ContestWorkers,
     pairs: Sequence[tuple[int, int]],
     goal: Goal,
     progress: Callable[[str], None],
@@ -209,7 +209,9 @@ class _Pace:
 
     Until there are enough for an interval, all remaining seconds count. A goal with fixed rounds has no limit."""
 
-    def __init__(self, crew: Crew, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool) -> None:
+    def __init__(
+        self, crew: ContestWorkers, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool
+    ) -> None:
         self._crew, self._rounds, self._progress = crew, rounds, progress
         self._patience = 60.0 + 2 * goal.seconds
         self._began = time.monotonic()
@@ -242,7 +244,7 @@ class _Pace:
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
             # Canaries once a look, and at most as often as there are signs of life; none for rejected rounds again.
             canary = (now := time.monotonic()) - last >= BREATH
-            rounds.take(self._crew.look(rounds.taken, chunk, self._patience, canary))
+            rounds.take(self._crew.run_rounds(rounds.taken, chunk, self._patience, canary))
             last = now if canary else last
             self._progress(rounds.say())
 

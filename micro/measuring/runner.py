@@ -17,7 +17,7 @@ from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks, Outcome
 from micro.measuring.results import Finished
 from micro.measuring.rounds import Goal, Measurement, TooSlow, measure
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Budget, Case, Contest
 from micro.planning.repeat import Repeat
 from reports import next_run, record
@@ -78,7 +78,7 @@ class Runner:
             if interrupted:
                 interrupted(replace(finished(cases, measurement), interrupted=True))
 
-        measured: tuple[Crew, Measurement] | None = None
+        measured: tuple[ContestWorkers, Measurement] | None = None
         while self.checks.until == "time" and self._checked_again(contest, outcomes) and measured is None:
             measured = self._measured(contest, outcomes, goal, cut_short)
         return finished(measured[0].cases, measured[1]) if measured else finished((), None)
@@ -114,12 +114,12 @@ class Runner:
         outcomes: list[Outcome],
         goal: Goal,
         interrupted: Callable[[Sequence[Case], Measurement], None],
-    ) -> tuple[Crew, Measurement] | None:
+    ) -> tuple[ContestWorkers, Measurement] | None:
         """Measure the cases alive; None if one died or is left out, with its outcome updated."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
-        crew = Crew(self.checks.workers, (*survivors, *self.ceilings(survivors)), seed)
+        crew = ContestWorkers(self.checks.workers, (*survivors, *self.ceilings(survivors)), seed)
         measurement = None
         try:
             pairs = _renumbered(contest, alive)

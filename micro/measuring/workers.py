@@ -12,7 +12,7 @@ from kernels.devices import kind_of
 from kernels.errors import KernelError, Unavailable
 from micro.planning.contest import ACROSS, VISIT, Case
 from micro.worker.client import Died, ask
-from micro.worker.messages import Close, ContestCost, Look, Message, Open, R, RoundBatch, Settle
+from micro.worker.messages import Calibrate, Close, ContestCost, Message, Open, R, RoundBatch, RunRounds
 from micro.worker.placement import orders
 from micro.worker.process import Key, Workers
 
@@ -24,7 +24,7 @@ FINE = 60e-9  # seconds between two clock readings, a thousandth of VISIT; coars
 CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
 
 
-class Crew:
+class ContestWorkers:
     """Workers open for one contest; all methods raise Died if a worker dies.
 
     `culprit` is then the case that was under way, or −1 if none was."""
@@ -56,7 +56,7 @@ class Crew:
             calls |= {i: answer for i, answer, at_home in zip(opened, answers, mine, strict=True) if at_home}
         visit = ACROSS if self.lockstep or self._coarse else VISIT
         settled = {
-            key: self._ask(key, Settle([calls[i] for i in opened], visit), patience)
+            key: self._ask(key, Calibrate([calls[i] for i in opened], visit), patience)
             for key, opened in self._opened.items()
         }
         homes = [(settled[key], self._opened[key].index(i)) for i, key in enumerate(self._home)]
@@ -69,19 +69,19 @@ class Crew:
             all(settled[key].queues for key in self._keys),
         )
 
-    def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
+    def run_rounds(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
         """Run rounds `first` to `first + rounds`, after the canaries.
 
         Thread teams, which are ceilings only, run after a single worker's rounds, so that no case's sample follows
         another worker's."""
         if self.lockstep:
             return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
-        total = self._look(self._keys[0], Look(first, rounds, canary=canary), patience)
+        total = self._look(self._keys[0], RunRounds(first, rounds, canary=canary), patience)
         for key in self._teams:
-            total = _joined(BESIDE, total, self._look(key, Look(first, rounds, canary=False), patience))
+            total = _joined(BESIDE, total, self._look(key, RunRounds(first, rounds, canary=False), patience))
         return total
 
-    def _look(self, key: Key, request: Look, patience: float) -> RoundBatch:
+    def _look(self, key: Key, request: RunRounds, patience: float) -> RoundBatch:
         return _widened(self._ask(key, request, patience), self._opened[key], len(self.cases))
 
     def _round(self, number: int, patience: float, canary: bool) -> RoundBatch:
@@ -91,7 +91,7 @@ class Crew:
         sings = next(case for case in order if self._home[case] in self._keys) if canary else None
         for case in order:
             key = self._home[case]
-            batch = self._look(key, Look(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
+            batch = self._look(key, RunRounds(number, 1, self._opened[key].index(case), bool(case == sings)), patience)
             if total is None:
                 total = batch
                 continue

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.conv.shape import PASSES
+from micro.planning.json_schema import check
 from micro.planning.network import known, loaded, refuse_names
-from micro.planning.written import check
 
 KIND = "convolutions"
 PREFIX = "net"  # how the names of --net's contests begin

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kernels import suite
 from kernels.errors import UsageError, choice
 from kernels.ops.gemm.problem import Gemm
-from micro.planning.written import check, parsed
+from micro.planning.json_schema import check, parsed
 
 T = TypeVar("T")
 SHAPES = Path(__file__).parents[1] / "shapes"

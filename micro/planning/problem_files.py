@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from kernels.errors import UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
-from micro.planning import benchdnn, conv_layers, library_log, written
+from micro.planning import benchdnn, conv_layers, json_schema, library_log
 from micro.planning.benchmark import Benchmark
 from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
@@ -48,7 +48,7 @@ def read(benchmark: Benchmark, path: Path) -> Written:
             return _described(benchmark, path, text)
         if not text.lstrip().startswith("{"):
             return _logged(benchmark, path, text)
-        if benchmark.problem is Conv and "network" in written.parsed(text):
+        if benchmark.problem is Conv and "network" in json_schema.parsed(text):
             return of_network(conv_layers.of_record(document(text.encode())))
         rows = _rows(benchmark, text)
     except OSError as error:
@@ -73,13 +73,13 @@ def _resolved(path: Path) -> Path:
 
 def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
     """Return the fields of each problem, by name. Raises ValueError."""
-    record = written.parsed(text)
-    written.check(record, {"problems": list, "source": str}, ["problems"])
+    record = json_schema.parsed(text)
+    json_schema.check(record, {"problems": list, "source": str}, ["problems"])
     hints = get_type_hints(benchmark.problem)
     types = {field.name: hints[field.name] for field in fields(benchmark.problem)}
     needed = [field.name for field in fields(benchmark.problem) if field.default is MISSING]
     for i, row in enumerate(record["problems"], 1):
-        written.check(row, types | written.REMARKS, needed, f"problem {i}: ")
+        json_schema.check(row, types | json_schema.REMARKS, needed, f"problem {i}: ")
     return [{name: row[name] for name in types if name in row} for row in record["problems"]]
 
 

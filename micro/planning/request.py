@@ -14,7 +14,7 @@ from kernels.devices import kind_of, missing
 from kernels.errors import UsageError, choice
 from kernels.problem import DIRECTIONS, Problem
 from kernels.setting import ALONG, DEFAULTS, KNOBS, Setting
-from micro.planning import dropped
+from micro.planning import unused_options
 from micro.planning.axes import along, by_variant, problems, values
 from micro.planning.benchmark import Benchmark, NothingWritten, Question, Request, default_rows
 from micro.planning.contest import Budget, Contest, one_case
@@ -56,7 +56,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
-    dropped.refuse_untimed(options)
+    unused_options.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
     if (options.why or options.profile is not None) and "variant" not in asked.given:
@@ -249,11 +249,13 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         if not contests and (reason := missing(setting.device)):
             raise UsageError(f"--device {setting.device}: {reason}")
     if not contests:
-        dropped.refuse_nothing(benchmark, asked, flag, build)
+        unused_options.refuse_nothing(benchmark, asked, flag, build)
     if not contests or not ("variant" in asked.given or _written_for(contests)):
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
         raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
-    dropped.refuse_in_question(dropped.Put(benchmark, asked, flag, contests, build, question.several))
+    unused_options.refuse_in_question(
+        unused_options.AskedQuestion(benchmark, asked, flag, contests, build, question.several)
+    )
     for modifier, text in (("full", question.full), ("all", question.all)):
         if modifier in asked.flags and not text:
             raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")

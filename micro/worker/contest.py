@@ -43,7 +43,7 @@ HOT = 0.01  # share of a batch's time with the clock lowered for heat, which rej
 
 
 @dataclass(frozen=True)
-class Bench:
+class WorkerContext:
     """State of a worker that outlives a contest."""
 
     kernels: Kernels
@@ -68,7 +68,7 @@ class Bench:
 class OpenContest:
     """A contest laid out; cases not `mine` occupy their place and run in another worker."""
 
-    def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
+    def __init__(self, bench: WorkerContext, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
         ctypes.c_int32.from_address(bench.cell).value = -1
         self._bench, self._device = bench, bench.device
         self._seed, self._cases, self._mine = seed, list(cases), list(mine)
@@ -180,7 +180,7 @@ class OpenContest:
         """Time `count` samples of an entry at one place, none of them captured."""
         return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
 
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+    def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
         """Set launches per sample and placements, decided alike in all workers from the launch times."""
         for i, case_calls in enumerate(calls):
             for entry, call in zip(self._of(i), case_calls, strict=True):
@@ -247,7 +247,7 @@ class OpenContest:
         times = visits.stepwise(self._device, launches, plan, self._bench.cell, {x.visit: x for x in witnesses})
         return without_overhead(self._device, entries, which, times, self._bench.speed.overhead)
 
-    def look(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
+    def run_rounds(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
         """Run every case once per round, in fresh random order. `only`: a single case, for turns."""
         began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from micro.planning.contest import Case
 from micro.worker.arenas import Arenas
-from micro.worker.contest import Bench, OpenContest
+from micro.worker.contest import OpenContest, WorkerContext
 from micro.worker.kernels import Kernels
 from micro.worker.messages import ContestCost, PreparedCase, RoundBatch
 from micro.worker.speed import Speed
@@ -28,7 +28,9 @@ class Host:
         self.device = device
         self.kernels = Kernels(device)
         self._spare = ctypes.c_int32(-1)
-        self.bench = Bench(self.kernels, Arenas(device), Speed(device), cell or ctypes.addressof(self._spare), {})
+        self.bench = WorkerContext(
+            self.kernels, Arenas(device), Speed(device), cell or ctypes.addressof(self._spare), {}
+        )
         self.kernels.cell = self.bench.cell
         self.contest: OpenContest | None = None
 
@@ -54,13 +56,13 @@ class Host:
         self.contest = OpenContest(self.bench, cases, mine, seed)
         return self.contest.calls()
 
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+    def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
         """Decide how to run the open contest, from launch times. `visit`: seconds of a sample."""
-        return self._open().settle(calls, visit)
+        return self._open().calibrate(calls, visit)
 
-    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
+    def run_rounds(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
         """Run rounds of the open contest. `only`: a single case, for workers that take turns."""
-        return self._open().look(first, rounds, only, canary)
+        return self._open().run_rounds(first, rounds, only, canary)
 
     def close(self) -> None:
         """Forget the contest's cases and what they hold; the arenas stay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -69,11 +70,12 @@ class RoundBatch:
 
 
 class Message(Generic[R]):
-    """A request to a worker, served by the method of its host that has its name and takes its fields."""
+    """A request to a worker, served by the host's method of its name: `RunRounds` by `run_rounds`, with its fields."""
 
     def on(self, host: Any) -> R:
         """Return the host's answer."""
-        answer: R = getattr(host, type(self).__name__.lower())(**vars(self))
+        method = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        answer: R = getattr(host, method)(**vars(self))
         return answer
 
 
@@ -113,7 +115,7 @@ class Open(Message[list[list[float]]]):
 
 
 @dataclass(frozen=True)
-class Settle(Message[ContestCost]):
+class Calibrate(Message[ContestCost]):
     """Request to decide how to run the open contest, alike in all its workers, from launch times."""
 
     calls: list[list[float]]
@@ -121,7 +123,7 @@ class Settle(Message[ContestCost]):
 
 
 @dataclass(frozen=True)
-class Look(Message[RoundBatch]):
+class RunRounds(Message[RoundBatch]):
     """Request for rounds `first` to `first + rounds`; `only` a single case, for workers that take turns."""
 
     first: int

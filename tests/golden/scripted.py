@@ -75,11 +75,11 @@ class ScriptedHost:
         self.cases = tuple(cases)
         return [[seconds(case)] for case in cases]
 
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+    def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
         times = [min(sum(call), LONGEST) for call in calls]
         return ContestCost(tuple(1 for _ in times), tuple(times), COST)
 
-    def look(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
+    def run_rounds(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
         import numpy as np
 
         times = np.zeros((rounds, len(self.cases)))

@@ -14,7 +14,7 @@ from kernels.errors import Unavailable
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
 from micro.measuring.rounds import Goal, Measurement, measure
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Case
 from micro.worker import guards
 from micro.worker.client import Local, ask
@@ -48,7 +48,7 @@ def contest(device: Cuda, *cases: Case, seconds: float = 5.0) -> Measurement:
         ask(workers.serves, Prepare(case), 60.0)
         ask(workers.serves, Check(case, 1), 60.0)
     pairs = [(0, i) for i in range(1, len(cases))]
-    return measure(Crew(workers, cases, 1), pairs, Goal(seconds, 0.02, 0.02), lambda text: None)
+    return measure(ContestWorkers(workers, cases, 1), pairs, Goal(seconds, 0.02, 0.02), lambda text: None)
 
 
 def case(variant: str, problem: Gemm) -> Case:

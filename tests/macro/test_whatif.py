@@ -71,7 +71,7 @@ def test_several_are_made_all_at_once_too_but_apart(
         return [SimpleNamespace(words=one.words, prediction=figures.get(one.words, fine)) for one in told]
 
     foreseer.turns = make
-    monkeypatch.setattr(forecast, "Foreseer", lambda *of: foreseer)
+    monkeypatch.setattr(forecast, "Predictor", lambda *of: foreseer)
     monkeypatch.setattr(whatif, "seeded", lambda step, file: step)
     whatif._measure(asked, not_timed, None)  # type: ignore[arg-type]
     assert taken == made and not_timed == ["b"]

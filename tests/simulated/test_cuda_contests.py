@@ -15,7 +15,7 @@ from kernels.devices.fake import Fake
 from kernels.ops.gemm import Gemm
 from kernels.setting import Setting
 from micro.command import everything
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Case
 from micro.planning.options import Outputs
 from micro.worker.client import Local
@@ -33,8 +33,8 @@ def test_nothing_is_timed_where_a_profiler_was(
     known = everything.benchmarks()
     monkeypatch.setattr(everything, "benchmarks", lambda: {name: known[name] for name in ("stream", "transpose")})
     monkeypatch.setattr(Fake, "names", lambda self, call: journal.append("names") or [], raising=False)
-    look = Host.look
-    monkeypatch.setattr(Host, "look", lambda self, **given: journal.append("look") or look(self, **given))
+    look = Host.run_rounds
+    monkeypatch.setattr(Host, "run_rounds", lambda self, **given: journal.append("look") or look(self, **given))
     todo = everything.parts("fake:cuda", True)
     assert len(list(everything.run(todo, "fake:cuda", 1.0, Outputs(quiet=True)))) == len(todo)
     assert "look" not in journal[journal.index("names") if "names" in journal else len(journal) :]
@@ -67,27 +67,27 @@ def hosts(cp: FakeCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.fixture
-def crew(hosts: dict[str, Host]) -> Crew:
+def crew(hosts: dict[str, Host]) -> ContestWorkers:
     serves = {name: Local(host) for name, host in hosts.items()}
     workers: Any = SimpleNamespace(key=Workers.key, get=lambda key: serves[key[0].device])
     cases = Case(PROBLEM, "openblas"), Case(PROBLEM, "cupy", Setting(device="cuda:0"))
-    return Crew(workers, cases, seed=1)
+    return ContestWorkers(workers, cases, seed=1)
 
 
-def test_they_take_turns(crew: Crew) -> None:
+def test_they_take_turns(crew: ContestWorkers) -> None:
     """As many launches for both; the GPU's by its own marks."""
     opened = crew.open(1.0)
-    look = crew.look(0, ROUNDS, 1.0)
+    look = crew.run_rounds(0, ROUNDS, 1.0)
     assert look.launches == opened.launches and min(opened.launches) > 1
     assert look.wall[:, 1] == pytest.approx([SECONDS] * ROUNDS, rel=0.01)
     assert (look.wall[:, 0] > 0).all() and not look.lost[:, 1].any()
     crew.close()
 
 
-def test_a_place_is_told_by_the_worker_that_it_is_in(crew: Crew, hosts: dict[str, Host]) -> None:
+def test_a_place_is_told_by_the_worker_that_it_is_in(crew: ContestWorkers, hosts: dict[str, Host]) -> None:
     """Their memory is aligned differently."""
     crew.open(1.0)
-    look = crew.look(0, ROUNDS, 1.0)
+    look = crew.run_rounds(0, ROUNDS, 1.0)
     for i, host in enumerate(hosts.values()):
         assert host.contest is not None
         layout = host.contest.layout

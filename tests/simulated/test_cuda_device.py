@@ -280,11 +280,11 @@ def case(variant: str, problem: Gemm | Calls = PROBLEM, cold: tuple[str, ...] = 
 
 def journal(host: Host, cp: FakeCupy, *cases: Case) -> list[str]:
     """Of one round without witnesses."""
-    host.settle(host.open(cases, [True] * len(cases), 1), VISIT)
+    host.calibrate(host.open(cases, [True] * len(cases), 1), VISIT)
     assert host.contest is not None
     host.contest.watch.seen = frozenset()
     cp.journal.clear()
-    host.look(0, 1)
+    host.run_rounds(0, 1)
     return list(cp.journal)
 
 

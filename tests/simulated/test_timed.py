@@ -221,13 +221,13 @@ def test_a_gpu_that_is_gone_costs_what_was_to_be_timed_on_it(own_state: Path, mo
     """It fails while a contest is timed, and no worker finds it any more: the command goes on to its end."""
     machine = Simulated()
     machine.install(monkeypatch)
-    look = TimedHost.look
+    look = TimedHost.run_rounds
 
     def falls_off(host: Any, **arguments: Any) -> Any:
         machine.faulty |= {"torch-fused-cuda"}
         return look(host, **arguments)
 
-    monkeypatch.setattr(TimedHost, "look", falls_off)
+    monkeypatch.setattr(TimedHost, "run_rounds", falls_off)
     made = machine._get
 
     def worker(workers: Any, key: Any) -> Any:

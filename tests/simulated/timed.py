@@ -31,7 +31,7 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Case
 from micro.worker import check as checking
 from micro.worker.client import Died, Local
-from micro.worker.contest import Bench, OpenContest
+from micro.worker.contest import OpenContest, WorkerContext
 from micro.worker.host import Host
 from micro.worker.kernels import Kernels
 from micro.worker.messages import Message, R
@@ -223,7 +223,7 @@ class TimedWatch(Watch):
 class TimedContest(OpenContest):
     """The work of a visit takes time."""
 
-    def __init__(self, bench: Bench, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
+    def __init__(self, bench: WorkerContext, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
         device: Any = bench.device
         device.wait(device.costs.contest)
         super().__init__(bench, cases, mine, seed)

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from kernels.errors import UsageError
-from micro.command.figure import Figure, document, exit_code, write
+from micro.command.figure import Promise, document, exit_code, write
 from micro.command.line import guarded
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs, Parser
 from tests.soak import generations, injections, kept, predictions, scripts
 
-Campaign: TypeAlias = Callable[[], Iterator[Figure]]
+Campaign: TypeAlias = Callable[[], Iterator[Promise]]
 # A name before a colon stands for all that begin with it. All go on where they were stopped.
 CAMPAIGNS: dict[str, Campaign] = {
     "generations": generations.figures,
@@ -51,7 +51,7 @@ def run(words: Sequence[str], json_file: str | None = None) -> int:
     """Print each figure as soon as it is known; return the exit code. Raises UsageError."""
     names = [name for word in words or [""] for name in _named(word)]
     outputs, started = Outputs(documents={"json": json_file} if json_file else {}), datetime.now(UTC).isoformat()
-    figures: list[Figure] = []
+    figures: list[Promise] = []
     with ExitStack() as stack:
         opened = open_outputs(outputs, stack)
         for name in names:
@@ -70,13 +70,13 @@ def _named(word: str) -> list[str]:
     return names
 
 
-def _until_failed(name: str) -> Iterator[Figure]:
+def _until_failed(name: str) -> Iterator[Promise]:
     """Yield the figures of a campaign; a command of it that fails ends this campaign, not those after it."""
     try:
         yield from CAMPAIGNS[name]()
     except kept.Failed as failed:
         text, busy = ("skipped", str(failed)) if failed.missing else (str(failed), None)
-        yield Figure(name, text, "to be measured", False, busy)
+        yield Promise(name, text, "to be measured", False, busy)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from kernels.devices import open_device
 from kernels.doctor import facts
 from macro.networks.base import chain
 from micro.command import spread
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from micro.command.selftest import better
 from reports.next_run import GENERATIONS, Spread
 from reports.record import Comparison
@@ -60,7 +60,7 @@ COMMANDS = (
 )
 
 
-def figures() -> Iterator[Figure]:
+def figures() -> Iterator[Promise]:
     """Yield how long all runs take, and what they say together. Raises Failed."""
     files = {_file(command, number): command.words() for command in COMMANDS for number in range(command.runs)}
     yield kept.forecast("runs", files, STARTS + max(command.budget for command in COMMANDS))
@@ -88,7 +88,7 @@ def _machine() -> str:
     return facts.machine(facts.facts([open_device("cpu")]))
 
 
-def spreads(done: dict[Command, list[tuple[Comparison, ...]]]) -> Iterator[Figure]:
+def spreads(done: dict[Command, list[tuple[Comparison, ...]]]) -> Iterator[Promise]:
     """Yield how far runs lie apart and how often the next run was foreseen; keep it for reports of this machine."""
     runs = [
         spread.of_pair(GENERATIONS, pair, [comparisons[i] for comparisons in each], lambda path: path == (GENERATIONS,))
@@ -100,15 +100,15 @@ def spreads(done: dict[Command, list[tuple[Comparison, ...]]]) -> Iterator[Figur
     yield _remembered(between)
 
 
-def _remembered(between: dict[str, Spread]) -> Figure:
+def _remembered(between: dict[str, Spread]) -> Promise:
     """Add the spread to the figures of the last self-test of this machine, where it is known better than before."""
     file, name = f"selftest/{_machine()}.json", "kept for later reports"
     try:
         document: dict[str, Any] = json.loads((state.folder() / file).read_bytes())
     except (OSError, ValueError):
-        return Figure(name, "no: run python -m micro.selftest, then this again, which measures nothing anew", "", True)
+        return Promise(name, "no: run python -m micro.selftest, then this again, which measures nothing anew", "", True)
     document["between"] = better({path: asdict(sd) for path, sd in between.items()}, document.get("between") or {})
-    return Figure(name, str(state.write(file, json.dumps(document))), "", True)
+    return Promise(name, str(state.write(file, json.dumps(document))), "", True)
 
 
 def _stub_network() -> Path:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from reports import units
 from reports.explanation import Cell, Explanation
 from tests.soak import injected_graphs, injected_numpy, kept
@@ -116,21 +116,21 @@ def graph_injections() -> list[Injection]:
     return [Injection(framework, *values) for framework, drawn in DRAWN.items() for values in drawn]
 
 
-def in_numpy() -> Iterator[Figure]:
+def in_numpy() -> Iterator[Promise]:
     """Yield each explanation of an injection into NumPy, and how many are right."""
     right = yield from kept.explained("injections", _pairs("numpy", numpy_injections()), SECONDS["numpy"])
     named, quiet = sum(right[:DRAWS]), sum(right[DRAWS:])
-    yield Figure("injections named first, of the right size", f"{named} of {DRAWS}", "all", named == DRAWS)
-    yield Figure("runs without an injection that name nothing", f"{quiet} of {EMPTY}", "all", quiet == EMPTY)
+    yield Promise("injections named first, of the right size", f"{named} of {DRAWS}", "all", named == DRAWS)
+    yield Promise("runs without an injection that name nothing", f"{quiet} of {EMPTY}", "all", quiet == EMPTY)
 
 
-def in_graphs() -> Iterator[Figure]:
+def in_graphs() -> Iterator[Promise]:
     """Yield what JAX cannot have, each explanation of an injection into a graph, and how many are right."""
     for what, why in CANNOT.items():
-        yield Figure(f"jax: {what}", f"cannot be made, and is not counted: {why}", "", True)
+        yield Promise(f"jax: {what}", f"cannot be made, and is not counted: {why}", "", True)
     right = yield from kept.explained("injections", _pairs("graphs", graph_injections()), SECONDS["graphs"])
     named = sum(right)
-    yield Figure("named first, layer, kind and size", f"{named} of {len(right)}", f"at least {RIGHT}", named >= RIGHT)
+    yield Promise("named first, layer, kind and size", f"{named} of {len(right)}", f"at least {RIGHT}", named >= RIGHT)
 
 
 def _pairs(name: str, drawn: list[Injection]) -> list[kept.Pair]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from kernels import state, suite
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from micro.worker.process import die_with
 from reports import attribution, store
 from reports.explanation import Explanation
@@ -82,23 +82,23 @@ class Pair:
     judge: Callable[[Explanation], tuple[bool, str]]  # whether the explanation is right, and its figure's text
 
 
-def explained(name: str, pairs: Sequence[Pair], each: float) -> Generator[Figure, None, list[bool]]:
+def explained(name: str, pairs: Sequence[Pair], each: float) -> Generator[Promise, None, list[bool]]:
     """Yield a forecast, then a figure for each pair, kept or measured now; return which are right. Raises Failed."""
     yield forecast(name, {pair.path: pair.words for pair in pairs}, each)
     right = []
     for pair in pairs:
         held, text = pair.judge(attribution.of(run(pair.words, pair.path))[0])
         right.append(held)
-        yield Figure(pair.title, text, "", True)
+        yield Promise(pair.title, text, "", True)
     return right
 
 
-def forecast(name: str, commands: Mapping[Path, Sequence[str]], each: float) -> Figure:
+def forecast(name: str, commands: Mapping[Path, Sequence[str]], each: float) -> Promise:
     """Return how many commands, by their files, are left to measure, and about how long they take in seconds."""
     left = sum(kept(words, path) is None for path, words in commands.items())
     where = next(iter(commands)).parent
     text = f"{left} of {len(commands)} are to be measured, about {left * each / 60:.0f} min; run files stay in {where}"
-    return Figure(name, text, "", True)
+    return Promise(name, text, "", True)
 
 
 def _clear(part: Path) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from reports import units
 from reports.prediction import word
 from reports.record import Expected, Prediction, Run
@@ -42,7 +42,7 @@ COMMANDS = {
 }
 
 
-def figures() -> Iterator[Figure]:
+def figures() -> Iterator[Promise]:
     """Yield each pair as soon as it is known, then what they say together; a command that fails costs its pairs."""
     commands = {_file(name): ["whatif", *COMMANDS[name].split(), *EACH] for name in COMMANDS}
     yield kept.forecast("commands of pairs of step and change", commands, 60 * MINUTES)
@@ -51,10 +51,10 @@ def figures() -> Iterator[Figure]:
         try:
             run = kept.run(words, path, resumed=True, complete=partial(_complete, words))
         except kept.Failed as failed:
-            yield Figure(path.stem, str(failed), "to be measured", False)
+            yield Promise(path.stem, str(failed), "to be measured", False)
             continue
         for pair in run.predictions:
-            yield Figure(f"{path.stem}, {pair.change}", _line(pair), "", True)
+            yield Promise(f"{path.stem}, {pair.change}", _line(pair), "", True)
         every += run.predictions
     yield from together(every)
 
@@ -78,15 +78,15 @@ def _line(pair: Prediction) -> str:
     )
 
 
-def together(pairs: Sequence[Prediction]) -> Iterator[Figure]:
+def together(pairs: Sequence[Prediction]) -> Iterator[Promise]:
     """Yield what is promised of all pairs."""
     counts = calibrated(pairs)
     if counts is None:
-        yield Figure("pairs", "none was measured", "some", False)
+        yield Promise("pairs", "none was measured", "some", False)
         return
     for name, figure, least, most in PROMISES:
         value = figure(counts)
-        yield Figure(name, f"{value:.3g}", f"{least:g} to {most:g}", least <= value <= most)
+        yield Promise(name, f"{value:.3g}", f"{least:g} to {most:g}", least <= value <= most)
 
 
 @dataclass(frozen=True)

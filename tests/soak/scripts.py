@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from reports import attribution, stats, step, units
 from reports.explanation import AGREES, NARROW, Breakdown, Explanation
 from tests.soak import kept
@@ -131,7 +131,7 @@ def example(name: str) -> Path:
     return EXAMPLES / f"{name}.py"
 
 
-def injected() -> Iterator[Figure]:
+def injected() -> Iterator[Promise]:
     """Yield each pair of a script with something added and without, and how many are as they should be."""
     pairs = []
     for number, injection in enumerate(injections(), 1):
@@ -140,10 +140,10 @@ def injected() -> Iterator[Figure]:
         sides = [script, example(injection.script)]
         pairs.append(_pair(f"{number}: {injection.title}", script.stem, sides, partial(judged, injection)))
     right = sum((yield from kept.explained("pairs", pairs, TOTAL)))
-    yield Figure("right cause, module and size", f"{right} of {len(pairs)}", f"at least {RIGHT}", right >= RIGHT)
+    yield Promise("right cause, module and size", f"{right} of {len(pairs)}", f"at least {RIGHT}", right >= RIGHT)
 
 
-def equal() -> Iterator[Figure]:
+def equal() -> Iterator[Promise]:
     """Yield what each pair of a script and itself names, and how many name a cell."""
     names = [list(MODULES)[number % len(MODULES)] for number in range(1, EQUAL + 1)]
     pairs = [
@@ -151,7 +151,7 @@ def equal() -> Iterator[Figure]:
         for number, name in enumerate(names, 1)
     ]
     named = EQUAL - sum((yield from kept.explained("pairs", pairs, TOTAL)))
-    yield Figure("equal pairs that name a cell", f"{named} of {EQUAL}", f"at most {WRONG}", named <= WRONG)
+    yield Promise("equal pairs that name a cell", f"{named} of {EQUAL}", f"at most {WRONG}", named <= WRONG)
 
 
 def _pair(title: str, name: str, sides: Sequence[Path], judge: Callable[[Explanation], tuple[bool, str]]) -> kept.Pair:
@@ -201,7 +201,7 @@ LEAST = 0.03  # of a step: smaller rows do not count
 GO = 10  # promised rows that go
 
 
-def knocked_out() -> Iterator[Figure]:
+def knocked_out() -> Iterator[Promise]:
     """Yield what each row's time and the steps without it are, and how many agree."""
     agree = count = 0
     for script, paths in PATHS.items():
@@ -213,9 +213,9 @@ def knocked_out() -> Iterator[Figure]:
             seen = [witness(run, path) for run in runs]
             agree, count = agree + seen[0][0], count + 1
             text = "; again: ".join(text for _, text in seen[: 1 if seen[0][0] else RUNS])
-            yield Figure(f"{script} without {path}", text, "", True)
+            yield Promise(f"{script} without {path}", text, "", True)
     promised = f"at least {GO}, within {AGREES:.0%} or the interval, its half at most {NARROW:.0%} of the row"
-    yield Figure("rows that go when they are left out", f"{agree} of {count}", promised, agree >= GO)
+    yield Promise("rows that go when they are left out", f"{agree} of {count}", promised, agree >= GO)
 
 
 def _without(script: str, paths: Sequence[str], number: int) -> Breakdown:
@@ -243,7 +243,7 @@ INSIDE = (0.97, 1.03)
 PRINTED = re.compile(r"step (\d+\.\d+)$", re.MULTILINE)
 
 
-def plain() -> Iterator[Figure]:
+def plain() -> Iterator[Promise]:
     """Yield each script's plain step over the step that it prints, of pairs until that is known, wherever it is."""
     for script in MODELS:
         logs, half = list[float](), math.inf
@@ -254,7 +254,7 @@ def plain() -> Iterator[Figure]:
         promised = f"interval inside {INSIDE[0]} to {INSIDE[1]}"
         text = f"{middle:.3f} [{low:.3f}, {high:.3f}] of {len(logs)} pairs"
         held = INSIDE[0] <= low and high <= INSIDE[1]
-        yield Figure(f"{script}: plain steps over its own", text, promised, held)
+        yield Promise(f"{script}: plain steps over its own", text, promised, held)
 
 
 def _half(logs: Sequence[float]) -> float:

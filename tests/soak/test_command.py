@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from micro.command.figure import Figure
+from micro.command.figure import Promise
 from tests import build
 from tests.conftest import Ran
 from tests.soak import __main__ as command
@@ -18,10 +18,10 @@ from tests.soak import kept
 from tests.soak.conftest import Macro, write
 
 
-def campaign(*figures: Figure | int) -> Callable[[], Iterator[Figure]]:
+def campaign(*figures: Promise | int) -> Callable[[], Iterator[Promise]]:
     """Return a campaign of these figures; a number: a command of it ends with this exit code."""
 
-    def run() -> Iterator[Figure]:
+    def run() -> Iterator[Promise]:
         for figure in figures:
             if isinstance(figure, int):
                 raise kept.Failed(subprocess.CompletedProcess([], figure, stderr="macro: it is not here\n"))
@@ -30,7 +30,7 @@ def campaign(*figures: Figure | int) -> Callable[[], Iterator[Figure]]:
     return run
 
 
-FINE, BUSY = Figure("a", "1", "1", True), Figure("b", "2", "1", False, "too busy")
+FINE, BUSY = Promise("a", "1", "1", True), Promise("b", "2", "1", False, "too busy")
 CAMPAIGNS = {"fine": campaign(FINE), "busy:one": campaign(FINE, BUSY), "busy:two": campaign(BUSY)}
 CAMPAIGNS |= {"broken": campaign(1), "missing": campaign(FINE, kept.MISSING)}
 A, B = "a: 1; promised 1: held", "b: 2; promised 1: not judged: too busy"

@@ -43,7 +43,7 @@ def opened(host: Host, problem: Problem, name: str, at_once: bool = True) -> Non
 
 def opened_with(host: Host, case: Case, at_once: bool = True) -> None:
     host.check(case, 1)
-    host.settle(host.open([case], [True], 1), VISIT)
+    host.calibrate(host.open([case], [True], 1), VISIT)
     assert host.contest is not None
     if at_once:
         host.contest.watch.timed(1e3)
@@ -62,7 +62,7 @@ def test_it_is_wrong_while_it_is_timed(host: Host, name: str, problem: Problem) 
     opened(host, problem, name)
     with pytest.raises(WrongResult, match=WHILE_TIMED):
         for first in range(0, RARE, 8):
-            host.look(first, 8)
+            host.run_rounds(first, 8)
 
 
 @pytest.mark.slow
@@ -84,14 +84,14 @@ def test_honest_kernels_that_write_what_they_read_stay(host: Host, problem: Prob
     data = "uniform" if problem.op == "optimizer" else "normal"  # as rules with squares ask for
     opened_with(host, Case(problem, row.name, Setting(data=data)))
     for first in range(0, 64, 8):
-        found = host.look(first, 8)
+        found = host.run_rounds(first, 8)
     assert found.witnesses[0] > 32
 
 
 def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
     opened(host, SMALL, "TWO_FACES")
     with pytest.raises(WrongResult, match=WHILE_TIMED):
-        host.look(0, 8)
+        host.run_rounds(0, 8)
 
 
 LEAVES = {
@@ -110,25 +110,25 @@ def test_who_changes_what_is_shared_while_it_is_timed_is_named_and_not_its_rival
         host.check(case, 1)
     before = process_state.floating(), os.getcwd()
     with pytest.raises(WrongResult, match=f"^{LEAVES[name]}$"):
-        host.settle(host.open([rival, cheat], [True, True], 1), VISIT)
-        host.look(0, 32)
+        host.calibrate(host.open([rival, cheat], [True, True], 1), VISIT)
+        host.run_rounds(0, 32)
     assert host.running() == 1 and (process_state.floating(), os.getcwd()) == before
-    host.settle(host.open([rival], [True], 1), VISIT)
-    host.look(0, 32)
+    host.calibrate(host.open([rival], [True], 1), VISIT)
+    host.run_rounds(0, 32)
 
 
 def test_inputs_that_an_earlier_case_overwrote_are_no_fault_of_an_honest_one(host: Host) -> None:
     host.check(Case(SMALL, "blocked"), 1)
-    host.settle(host.open([Case(SMALL, "blocked")], [True], 1), VISIT)
+    host.calibrate(host.open([Case(SMALL, "blocked")], [True], 1), VISIT)
     for where, block in host.bench.arenas._blocks.items():
         if where[0] == "in":
             block[:] = 255  # NaN
-    host.look(0, 8)
-    assert host.look(8, 8).witnesses[0]
+    host.run_rounds(0, 8)
+    assert host.run_rounds(8, 8).witnesses[0]
 
 
 def test_few_witnesses_find_one_call_of_two(host: Host) -> None:
     """Those that every contest has before its first verdict."""
     opened(host, SMALL, "SEES_THE_POISON", at_once=False)
     with pytest.raises(WrongResult, match=WHILE_TIMED):
-        host.look(0, 6)
+        host.run_rounds(0, 6)

@@ -215,10 +215,10 @@ def test_look_with_overlapping_places_is_refused(monkeypatch: pytest.MonkeyPatch
     cell = ctypes.c_int32(-1)
     host = worker_host.Host(CPU, ctypes.addressof(cell))
     cases = [Case(SQUARE, "openblas"), Case(SQUARE, "naive")]
-    host.settle(host.open(cases, [True, True], 1), 60e-6)
-    assert host.look(0, 2).wall.shape == (2, 2)
+    host.calibrate(host.open(cases, [True, True], 1), 60e-6)
+    assert host.run_rounds(0, 2).wall.shape == (2, 2)
     monkeypatch.setattr(placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory") as told:
-        host.look(2, 2)
+        host.run_rounds(2, 2)
     for case in cases:
         assert f"{case.problem.name}/variant:{case.variant}" in str(told.value)

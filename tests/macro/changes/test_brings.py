@@ -16,14 +16,14 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro import changes, networks
 from macro.changes import _alone, _parts
-from macro.changes.base import Asked, Before, Forecast, Part, Seen, Step
+from macro.changes.base import BaselineProfile, Forecast, Part, PredictionInput, ProcessSnapshot, Step
 from macro.changes.settings import _axis
 from macro.explaining.rows import rows
 from tests.macro.changes.test_changes import NETWORK, before, seen, step
 
 
-def asked(changed: Step, watched: Before, after: Seen | None = None) -> Asked:
-    return Asked(watched, after or seen(), step(), changed, 10.0)
+def asked(changed: Step, watched: BaselineProfile, after: ProcessSnapshot | None = None) -> PredictionInput:
+    return PredictionInput(watched, after or seen(), step(), changed, 10.0)
 
 
 Calls = list[tuple[Any, dict[str, Any]]]
@@ -157,10 +157,10 @@ def test_of_a_small_kernel_that_had_too_few_rounds_nothing_is_known_and_of_a_cha
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.05, True), (0.3, False)])
 def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: float, told: bool) -> None:
-    def few(asked: Asked) -> Forecast:
+    def few(asked: PredictionInput) -> Forecast:
         raise _alone.TooFewRounds
 
-    def other(asked: Asked) -> Forecast:
+    def other(asked: PredictionInput) -> Forecast:
         raise Unavailable("nothing calls them here")
 
     known = Forecast((Part("gemm", -0.1, -0.11, -0.09),))

@@ -17,7 +17,7 @@ from kernels.libs import openblas, preload
 from kernels.libs import torch as torch_library
 from macro import changes, networks
 from macro.changes import Named, products
-from macro.changes.base import Before, Seen, Step
+from macro.changes.base import BaselineProfile, ProcessSnapshot, Step
 from macro.equality.proof import prove
 from macro.frameworks import find
 from macro.networks.base import chain
@@ -42,7 +42,7 @@ def step(framework: str = "pytorch", network: str | None = None, **setting: Any)
     return Step(Plan(net, 8, "step", 1.0, 1), find(framework), Setting(**setting))
 
 
-def seen(**of: Any) -> Seen:
+def seen(**of: Any) -> ProcessSnapshot:
     plain: dict[str, Any] = {
         "symbols": Counter([AVX2] * 100),
         "maps": "",
@@ -51,14 +51,14 @@ def seen(**of: Any) -> Seen:
         "faults_error": 0.0,
         "identity": {"flags": {"optimizer": "default", "mkldnn": True, "layout": "contiguous", "compile": False}},
     }
-    return Seen(**{**plain, **of})
+    return ProcessSnapshot(**{**plain, **of})
 
 
-def before(**of: Any) -> Before:
+def before(**of: Any) -> BaselineProfile:
     plain = seen()
     told: dict[str, Any] = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
     side = Side(Entry(find("pytorch"), Setting()))
-    return Before(**{**told, "side": side, "seconds": 1.0, "system": 0.2, **of})
+    return BaselineProfile(**{**told, "side": side, "seconds": 1.0, "system": 0.2, **of})
 
 
 def flags(**of: object) -> dict[str, Any]:
@@ -147,7 +147,7 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("isa=avx2", seen(symbols=Counter([AVX512])), "in avx2 kernels before, in avx512 with it"),
     ],
 )
-def test_a_switch_that_does_nothing_is_no_effect(text: str, there: Seen, evidence: str) -> None:
+def test_a_switch_that_does_nothing_is_no_effect(text: str, there: ProcessSnapshot, evidence: str) -> None:
     change = changes.find(text).change
     effect = change.took(before(), there)
     assert effect.there and evidence in effect.evidence

@@ -16,7 +16,7 @@ from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro import networks
 from macro.changes import _reuse
-from macro.changes.base import Asked
+from macro.changes.base import PredictionInput
 from macro.explaining.rows import rows
 from macro.networks.base import Network
 from macro.watching.script import Script
@@ -25,10 +25,10 @@ from tests.macro.changes.test_changes import NETWORK, before, seen, step
 INPUT, W1, Y1, W2, Y2 = 4 * 8 * 12, 4 * 130, 4 * 8 * 10, 4 * 44, 4 * 8 * 4  # bytes of the small network's arrays
 
 
-def asked(network: Network = NETWORK) -> Asked:
+def asked(network: Network = NETWORK) -> PredictionInput:
     own = step()
     own = replace(own, plan=replace(own.plan, network=network))
-    return Asked(before(rows=rows(network, 8)), seen(), own, own, 1.0)
+    return PredictionInput(before(rows=rows(network, 8)), seen(), own, own, 1.0)
 
 
 def distances(phases: str = "step") -> dict[str, dict[str, float]]:
@@ -83,7 +83,7 @@ def test_operands_are_cold_where_most_come_back_after_more_than_a_cache(
 def test_of_a_program_nothing_is_known() -> None:
     own = step()
     program = replace(own, script=Script(Path("train.py")))
-    found = Asked(before(rows=rows(NETWORK, 8)), seen(), program, program, 1.0)
+    found = PredictionInput(before(rows=rows(NETWORK, 8)), seen(), program, program, 1.0)
     assert _reuse.cold(found, "out forward", Gemm(8, 4, 10)) == "all"
 
 

@@ -10,14 +10,16 @@ from macro import changes
 from macro.changes import products, settings
 from macro.changes.base import Effect, Forecast, Part, Step
 from macro.predicting import advice, judged
-from macro.predicting.judged import Foreseen, joined, together
+from macro.predicting.judged import PredictedChange, joined, together
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected, Note
 from tests import build
 from tests.macro.changes.test_changes import before, step
 
 
-def foreseen(words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1) -> Foreseen:
+def foreseen(
+    words: str, seconds: float | None = None, error: float = 0.01, predicted: float | None = -0.1
+) -> PredictedChange:
     named = [changes.find(word) for word in words.split("+")]
     forecast = Forecast(why="who knows")
     if predicted is not None:
@@ -26,7 +28,7 @@ def foreseen(words: str, seconds: float | None = None, error: float = 0.01, pred
     if seconds is not None:
         found = Expected(seconds, seconds - error, seconds + error, 0.9)
         told = replace(told, measured=found, resolution=0.01, verdict="confirmed")
-    return Foreseen(named, together(step(), named), told)
+    return PredictedChange(named, together(step(), named), told)
 
 
 @pytest.mark.parametrize(

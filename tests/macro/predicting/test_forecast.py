@@ -18,9 +18,9 @@ from kernels.devices.cpu import cores
 from kernels.errors import Unavailable
 from macro import changes, frameworks
 from macro.changes import Named, _parts, heaps
-from macro.changes.base import FAULTS, FUNCTIONS, Asked, Change, Effect, Forecast, Part, Seen, Step
+from macro.changes.base import FAULTS, FUNCTIONS, Change, Effect, Forecast, Part, PredictionInput, ProcessSnapshot, Step
 from macro.predicting import forecast, judged, network_step, script_step
-from macro.predicting.forecast import Foreseer
+from macro.predicting.forecast import Predictor
 from macro.predicting.script_step import Plain
 from macro.processes import ahead
 from macro.processes.ahead import places
@@ -44,12 +44,12 @@ PLAIN = Change(
 )
 
 
-def foreseer(path: Path | None = None) -> Foreseer:
-    return Foreseer(step(), 1.0, 1.0, store.RunFile(path, environment()), print, Path("arrays"))
+def foreseer(path: Path | None = None) -> Predictor:
+    return Predictor(step(), 1.0, 1.0, store.RunFile(path, environment()), print, Path("arrays"))
 
 
-def asked(faults: float) -> Asked:
-    return Asked(before(), seen(faults=faults), step(), step(), 1.0)
+def asked(faults: float) -> PredictionInput:
+    return PredictionInput(before(), seen(faults=faults), step(), step(), 1.0)
 
 
 def test_page_faults_that_go_with_a_change_are_a_part_of_what_it_brings() -> None:
@@ -67,7 +67,7 @@ def test_kernels_by_themselves_have_memory_as_the_step_has_it(
 ) -> None:
     found: list[str | None] = []
 
-    def brings(asked: Asked) -> Forecast:
+    def brings(asked: PredictionInput) -> Forecast:
         found.append(os.environ.get(forecast.ASKS))
         assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1" and "OMP_PROC_BIND" not in os.environ
         return Forecast()
@@ -102,7 +102,9 @@ def test_changed_steps_are_looked_at_and_what_fails_is_told(monkeypatch: pytest.
 
     given = list[tuple[str, Path | None, tuple[str, ...]]]()
 
-    def after(changed: Step, say: object, stack: ExitStack, looks: tuple[str, ...], arrays: Path | None) -> Seen:
+    def after(
+        changed: Step, say: object, stack: ExitStack, looks: tuple[str, ...], arrays: Path | None
+    ) -> ProcessSnapshot:
         given.append((f"{changed.setting.heap} {changed.plan.batch}", arrays, looks))
         if changed.setting.heap == "keep":
             raise Ended("failed", "it died", 9)
@@ -127,7 +129,7 @@ def test_changes_that_measure_kernels_share_the_time_for_that(monkeypatch: pytes
     one.__dict__["before"], one.alone = before(), 30.0
     monkeypatch.setattr("macro.predicting.network_step.after", lambda *of, **more: seen())
 
-    def brings(asked: Asked) -> Forecast:
+    def brings(asked: PredictionInput) -> Forecast:
         alone.append(asked.alone)
         return Forecast()
 

@@ -11,7 +11,7 @@ import pytest
 
 from macro.changes.base import Effect, Forecast, Part
 from macro.predicting import judged, network_step
-from macro.predicting.judged import Foreseen
+from macro.predicting.judged import PredictedChange
 from macro.processes.job import Setting
 from macro.timing.entry import Entry
 from reports.prediction import UNDECIDED
@@ -188,14 +188,14 @@ def test_what_failed_has_its_reason_and_no_verdict() -> None:
     broken.status, broken.reason = "failed", "it died"
     found = judged.measured(told(), around(1.0, 1), around(1.0, 2), broken, "contest")
     assert found.measured is found.verdict is None and found.reason == "pytorch failed: it died"
-    assert judged.failed(Foreseen([], step(), found))
+    assert judged.failed(PredictedChange([], step(), found))
     other = entry([])
     other.status, other.reason = "wrong", "other work than the reference: a loss"
     found = judged.measured(told(), around(1.0, 1), around(1.0, 2), other, None)
     assert found.reason == "pytorch does other work than the reference: a loss"
     few = judged.measured(told(), around(1.0, 1), around(1.0, 2), entry([0.8] * 3), "contest")
     assert few.measured is None and few.reason == "too few rounds: a longer --budget"
-    assert not judged.failed(Foreseen([], step(), few))
+    assert not judged.failed(PredictedChange([], step(), few))
 
 
 def test_what_fails_later_has_no_saving_from_before() -> None:

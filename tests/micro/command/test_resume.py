@@ -111,7 +111,7 @@ def test_an_interrupted_worker_is_asked_no_more(monkeypatch: pytest.MonkeyPatch)
     alive: Any = Workers()
     alive._alive[("cpu",)] = SimpleNamespace(close=lambda: None)
     with pytest.raises(KeyboardInterrupt):
-        workers.Crew(alive, (), 0)._ask(("cpu",), workers.Close(), 1.0)
+        workers.ContestWorkers(alive, (), 0)._ask(("cpu",), workers.Close(), 1.0)
     assert alive.alive(("cpu",)) is None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from micro.command import figure, known_pairs, spread
-from micro.command.figure import Figure, rate
+from micro.command.figure import Promise, rate
 from micro.command.known_pairs import Pair
 from micro.command.spread import PairFigures, Runs
 from micro.contests import rivals, selftest
@@ -29,7 +29,7 @@ def pair(kind: str = "identical", verdict: str = "same", **changes: Any) -> Pair
     return replace(Pair(kind, "64³", verdict, 0.1, True, False), **changes)
 
 
-def named(found: Sequence[Figure], start: str) -> Figure:
+def named(found: Sequence[Promise], start: str) -> Promise:
     (one,) = [x for x in found if x.name.startswith(start)]
     return one
 
@@ -175,7 +175,7 @@ def test_what_was_said_beforehand_is_not_judged_whatever_came() -> None:
 def test_the_table_has_the_column(capsys: pytest.CaptureFixture[str]) -> None:
     import sys
 
-    made = [rate("a", 300, 300, 0.9), rate("b", 30, 300, 0.9), rate("c", 3, 3, 0.9), Figure("d", "1 ns", "", True)]
+    made = [rate("a", 300, 300, 0.9), rate("b", 30, 300, 0.9), rate("c", 3, 3, 0.9), Promise("d", "1 ns", "", True)]
     figure.table(made, sys.stdout)
     head, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]
     assert head == ["figure", "found", "promised", "held"]

@@ -27,11 +27,11 @@ from micro.measuring import ceilings
 from micro.measuring.canary_history import History
 from micro.measuring.checks import Checks
 from micro.measuring.runner import Runner
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Budget, Case, Contest
 from micro.worker.client import Local
 from micro.worker.host import Host
-from micro.worker.messages import Look, Open
+from micro.worker.messages import Open, RunRounds
 from micro.worker.process import Workers
 from reports import record, store
 from tests.conftest import Ran
@@ -188,7 +188,7 @@ class Watched:
 
         def receive(request: Any, patience: float) -> Any:
             self.asked.append((key, request))
-            if self.raises and isinstance(request, Look) and self.raises[0] == key:
+            if self.raises and isinstance(request, RunRounds) and self.raises[0] == key:
                 raise LaunchError("no")
             return local.receive(request, patience)
 
@@ -200,12 +200,12 @@ class Watched:
     def drop(self, key: tuple[Any, ...]) -> None:
         self.dropped.append(key)
 
-    def looks(self) -> list[tuple[tuple[Any, ...], Look]]:
-        return [(key, x) for key, x in self.asked if isinstance(x, Look)]
+    def looks(self) -> list[tuple[tuple[Any, ...], RunRounds]]:
+        return [(key, x) for key, x in self.asked if isinstance(x, RunRounds)]
 
 
-def crew(workers: Any, *measured: Case) -> Crew:
-    return Crew(workers, (*measured, *ceilings.cases(measured, FAKE_LIMITS)), seed=1)
+def crew(workers: Any, *measured: Case) -> ContestWorkers:
+    return ContestWorkers(workers, (*measured, *ceilings.cases(measured, FAKE_LIMITS)), seed=1)
 
 
 POOL = (Setting(2, device="fake"), "openblas")
@@ -217,7 +217,7 @@ def test_a_team_has_a_worker_of_its_own_and_its_rounds_behind_those_of_the_cases
     made = crew(workers, *PRODUCTS)
     opened = made.open(1.0)
     assert not made.lockstep and len(opened.launches) == len(made.cases) == 4
-    batch = made.look(0, ROUNDS, 1.0)
+    batch = made.run_rounds(0, ROUNDS, 1.0)
     assert [(key, x.rounds, x.only) for key, x in workers.looks()] == [(POOL, ROUNDS, None), (TEAM, ROUNDS, None)]
     assert [x.canary for _, x in workers.looks()] == [True, False]
     assert batch.wall.shape == (ROUNDS, 4) and (batch.wall > 0).all() and min(batch.launches) >= 1
@@ -231,7 +231,7 @@ def test_a_worker_lays_out_what_it_visits() -> None:
     made.open(1.0)
     opened = {key: x.cases for key, x in workers.asked if isinstance(x, Open)}
     assert opened == {POOL: PRODUCTS, TEAM: made.cases[2:]}
-    places = made.look(0, 32, 1.0).places
+    places = made.run_rounds(0, 32, 1.0).places
     assert all(len(set(column)) > 4 for column in places.T)
 
 
@@ -239,7 +239,7 @@ def test_a_column_is_what_its_own_worker_measured() -> None:
     workers = Watched()
     made = crew(workers, *PRODUCTS)
     made.open(1.0)
-    batch = made.look(0, ROUNDS, 1.0)
+    batch = made.run_rounds(0, ROUNDS, 1.0)
     rates = [case.problem.flops / np.median(batch.wall[:, i]) for i, case in enumerate(made.cases)]
     device: Any = workers.hosts[POOL].device
     for i, case in enumerate(made.cases):
@@ -255,7 +255,7 @@ def test_one_thread_and_two_take_turns_and_each_has_its_ceilings() -> None:
     made = crew(workers, PRODUCTS[0], one)
     made.open(1.0)
     assert made.lockstep and len(made.cases) == 2 + 2 * 2
-    batch = made.look(0, 2, 1.0)
+    batch = made.run_rounds(0, 2, 1.0)
     assert (batch.wall > 0).all() and min(batch.launches) >= 1
     visits: dict[Any, int] = {}
     for key, _ in workers.looks():
@@ -273,7 +273,7 @@ def test_who_was_under_way_is_told_by_the_contest_s_own_numbers(key: Any, runnin
     made.open(1.0)
     workers.raises = (key, running)
     with pytest.raises(LaunchError):
-        made.look(0, ROUNDS, 1.0)
+        made.run_rounds(0, ROUNDS, 1.0)
     assert made.culprit == culprit
 
 
@@ -281,7 +281,7 @@ def test_one_thread_has_one_worker() -> None:
     workers = Watched()
     made = crew(workers, Case(Gemm(64, 64, 64), "openblas", Setting(device="fake")))
     made.open(1.0)
-    made.look(0, ROUNDS, 1.0)
+    made.run_rounds(0, ROUNDS, 1.0)
     assert len(workers.hosts) == 1 and len(workers.looks()) == 1
 
 

@@ -163,8 +163,8 @@ class Opening(Host):
         super().__init__(Fake(lambda name, problem: CALL), 0)
         self.more = more
 
-    def settle(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        return replace(super().settle(calls, visit), **self.more)
+    def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
+        return replace(super().calibrate(calls, visit), **self.more)
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.004, ""), (0.006, "1 %"), (0.03, "5 %"), (2.0, "100 %")])

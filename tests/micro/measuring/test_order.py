@@ -22,7 +22,7 @@ from micro.planning.contest import VISIT, Budget
 from micro.worker import visits as worker_visits
 from micro.worker.client import Died, Local
 from micro.worker.host import Host
-from micro.worker.messages import Look, Message, R
+from micro.worker.messages import Message, R, RunRounds
 from micro.worker.turns import CALLS
 from tests.micro.measuring.conftest import CALL, CONTEST, FIRST, PROBLEM, SECOND
 from tests.simulated.workers import measured, run
@@ -99,16 +99,16 @@ def test_a_contest(no_canaries: None) -> None:
     assert probes[launched:] == ["launch openblas", "sync", "sync"] * CALLS  # timed, then read
     one, many = visit("openblas", 1, 0), visit("openblas", 4, 0)
     ramp = one * 4 * 3  # three medians of four, which are alike here
-    assert heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT)) == ramp + one + many * 2
-    assert heard(device, lambda: host.look(0, 3)) == visit("openblas", 4) * 3
+    assert heard(device, lambda: host.calibrate(host.open([FIRST], [True], 1), VISIT)) == ramp + one + many * 2
+    assert heard(device, lambda: host.run_rounds(0, 3)) == visit("openblas", 4) * 3
     assert heard(device, host.close) == []
 
 
 def test_a_round_visits_every_case_once_in_fresh_order(no_canaries: None) -> None:
     device = fake()
     host = Host(device, 0)
-    host.settle(host.open([FIRST, SECOND], [True, True], 1), VISIT)
-    words = heard(device, lambda: host.look(0, 16))
+    host.calibrate(host.open([FIRST, SECOND], [True, True], 1), VISIT)
+    words = heard(device, lambda: host.run_rounds(0, 16))
     length = len(visit("X", 4))
     visits = [words[i : i + length] for i in range(0, len(words), length)]
     rounds = [(visits[i], visits[i + 1]) for i in range(0, len(visits), 2)]
@@ -121,8 +121,8 @@ def test_the_order_of_a_look_depends_on_seed_and_round_alone(no_canaries: None) 
     def order(seed: int, first: int) -> list[str]:
         device = fake()
         host = Host(device, 0)
-        host.settle(host.open([FIRST, SECOND], [True, True], seed), VISIT)
-        return heard(device, lambda: host.look(first, 16))
+        host.calibrate(host.open([FIRST, SECOND], [True, True], seed), VISIT)
+        return heard(device, lambda: host.run_rounds(first, 16))
 
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 16)
@@ -132,9 +132,9 @@ def test_the_order_of_a_look_depends_on_seed_and_round_alone(no_canaries: None) 
 def test_canaries_come_before_the_rounds(light_fake: None) -> None:
     device = fake()
     host = Host(device, 0)
-    opening = heard(device, lambda: host.settle(host.open([FIRST], [True], 1), VISIT))
+    opening = heard(device, lambda: host.calibrate(host.open([FIRST], [True], 1), VISIT))
     assert opening[:4] == ["prepare openblas", "prepare c", "prepare c", "prepare c"]
-    words = heard(device, lambda: host.look(0, 2))
+    words = heard(device, lambda: host.run_rounds(0, 2))
     rounds = visit("openblas", 4) * 2
     canaries = words[: -len(rounds)]
     assert words[-len(rounds) :] == rounds
@@ -205,7 +205,7 @@ class DiesOnce(Local):
         self.culprit, self.alive = culprit, True
 
     def receive(self, request: Message[R], patience: float) -> R:
-        if isinstance(request, Look) and self.alive:
+        if isinstance(request, RunRounds) and self.alive:
             self.alive = False
             raise Died("crashes: its process died of SIGSEGV")
         return super().receive(request, patience)

@@ -11,7 +11,7 @@ import pytest
 
 from kernels.devices.fake import Fake
 from micro.measuring.rounds import ENOUGH, Goal, Measurement, TooSlow, measure, slow
-from micro.measuring.workers import Crew
+from micro.measuring.workers import ContestWorkers
 from micro.planning.contest import Case, Contest
 from micro.worker.client import Local
 from micro.worker.host import Host
@@ -23,11 +23,11 @@ from tests.simulated.workers import Here, Scripted, measured, run
 pytestmark = pytest.mark.usefixtures("no_canaries")
 
 
-def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> Crew:
+def crew(ratio: float, noise: float, cases: Sequence[Case] = (FIRST, SECOND)) -> ContestWorkers:
     """Cases on the fake device; `naive` takes `ratio` times what the others take."""
     device = Fake(lambda name, problem: CALL * (ratio if name == "naive" else 1.0), noise=noise)
     workers: Any = Here(Local(Host(device, 0)))
-    return Crew(workers, cases, seed=1)
+    return ContestWorkers(workers, cases, seed=1)
 
 
 def taken(

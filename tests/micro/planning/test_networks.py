@@ -18,8 +18,8 @@ from kernels.ops.gemm.problem import Gemm
 from micro.planning import benchdnn, conv_layers
 from micro.planning.benchdnn import NotTaken, is_descriptor, is_list, problem, read_products
 from micro.planning.conv_layers import KIND, SIZES, distinct_layers
+from micro.planning.json_schema import WANTED
 from micro.planning.network import NETWORK, SHAPES, Product, Products, known, read
-from micro.planning.written import WANTED
 from tests.conftest import Ran
 
 USE = re.compile(r"(.+) (forward|dgrad|wgrad) (OI|IO) (nn|nt|tn) batch (\d+)")

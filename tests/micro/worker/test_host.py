@@ -31,7 +31,7 @@ from tests.conftest import load
 
 def test_the_time_of_a_launch_is_shared_by_its_uses(host: Host) -> None:
     once, kept = (Case(Gemm(48, 48, 48, "nt"), name) for name in ("openblas", "kept-transpose:8"))
-    host.settle(host.open([once, kept], [True, True], 1), VISIT)
+    host.calibrate(host.open([once, kept], [True, True], 1), VISIT)
     assert host.contest is not None
     assert [entry.uses for entry in host.contest.entries] == [1, 8]
 
@@ -43,7 +43,7 @@ def test_long_kept_copies_are_timed_in_parts(host: Host) -> None:
     parts = [(variant.name, uses) for variant, _, uses in host.kernels.binds(case)]
     assert parts == [("transpose-copy", 8), ("nn-on-copy", 1)]
     cases = [Case(Gemm(32, 32, 32), name) for name in ("openblas", "naive")]
-    assert len(set(host.settle(host.open(cases, [True, True], 1), VISIT).launches)) == 1
+    assert len(set(host.calibrate(host.open(cases, [True, True], 1), VISIT).launches)) == 1
 
 
 def test_workers_that_take_turns_place_cold_operands_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_helper_on_another_core_counts_in_short_visits_too(
     host = Host(open_device("cpu"), ctypes.addressof(ctypes.c_int32(-1)))
     case = Case(Gemm(24, 20, 40), "blocked")
     host.check(case, 1)
-    host.settle(host.open([case], [True], 1), VISIT)
+    host.calibrate(host.open([case], [True], 1), VISIT)
     compiled = visits.compiled
 
     def together(*given: Any) -> visits.Timed:
@@ -200,7 +200,7 @@ def test_a_helper_on_another_core_counts_in_short_visits_too(
 
     monkeypatch.setattr(visits, "compiled", together)
     monkeypatch.setattr(run_queue, "available", lambda: told)
-    batch = host.look(0, 8, canary=False)
+    batch = host.run_rounds(0, 8, canary=False)
     assert batch.wall[:, 0] * batch.launches[0] == pytest.approx((ran if counts else 1.0) * 1e-4)
 
 

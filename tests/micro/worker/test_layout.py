@@ -112,11 +112,11 @@ def test_a_host_never_measures_cases_that_share_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr("micro.worker.contest.canaries", lambda device: [])
     host = Host(Fake(lambda name, problem: 1e-5), 0)
     cases = [Case(Gemm(8, 8, 8), name) for name in ("openblas", "naive")]
-    host.settle(host.open(cases, [True, True], 1), VISIT)
-    host.look(0, 1)
+    host.calibrate(host.open(cases, [True, True], 1), VISIT)
+    host.run_rounds(0, 1)
     monkeypatch.setattr(placement, "draw", lambda rng, sizes, space, rounds, unit: np.zeros((rounds, len(sizes)), int))
     with pytest.raises(LaunchError, match="share memory"):
-        host.look(1, 1)
+        host.run_rounds(1, 1)
 
 
 def test_odd_rounds_run_their_predecessor_backwards_whatever_the_chunk() -> None:

@@ -22,7 +22,7 @@ from micro.planning.contest import Case
 from micro.worker import json_child, process, process_state
 from micro.worker.client import Died, ask
 from micro.worker.json_child import JsonChild
-from micro.worker.messages import Check, Look, Prepare, Settle
+from micro.worker.messages import Calibrate, Check, Prepare, RunRounds
 from micro.worker.process import Worker, pin
 from tests.processes import MARK, left, marked
 
@@ -104,7 +104,7 @@ def test_a_worker_of_one_thread_has_one_core(worker: Worker) -> None:
 
 
 def test_a_look_without_a_contest_is_refused(worker: Worker) -> None:
-    for request in (Look(0, 1), Settle([], 1e-3)):
+    for request in (RunRounds(0, 1), Calibrate([], 1e-3)):
         with pytest.raises(LaunchError, match="no contest is open"):
             ask(worker, request, PATIENCE)  # type: ignore[arg-type]
 

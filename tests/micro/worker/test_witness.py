@@ -98,8 +98,8 @@ def looked(host: Host, names: Sequence[str], problem: Problem, rounds: int = 16,
     cases = [Case(problem, name, Setting(**setting)) for name in names]  # type: ignore[arg-type]
     for case in cases:
         host.check(case, 1)
-    host.settle(host.open(cases, [True] * len(cases), 1), VISIT / 10)
-    return host.look(0, rounds).witnesses
+    host.calibrate(host.open(cases, [True] * len(cases), 1), VISIT / 10)
+    return host.run_rounds(0, rounds).witnesses
 
 
 def test_a_refusal_says_how_far_off_values_are() -> None:
@@ -141,7 +141,7 @@ def test_right_in_the_check_and_wrong_when_timed_is_wrong(host: Host, name: str)
         assert host.contest is not None
         host.contest.watch.timed(1e3)  # so that many more are no cost
         for first in range(8, 400, 8):
-            host.look(first, 8)
+            host.run_rounds(first, 8)
     assert host.running() == 0
 
 
@@ -149,17 +149,17 @@ def test_a_copy_of_an_input_is_found_out_unless_it_is_said(host: Host) -> None:
     def open_contest(name: str) -> None:
         case = Case(Gemm(8, 24, 40), f"{HERE}:{name}")
         host.kernels.prepare(case)
-        host.settle(host.open([case], [True], 1), VISIT)
+        host.calibrate(host.open([case], [True], 1), VISIT)
 
     open_contest("DECLARES")
     for first in range(0, 64, 8):
-        host.look(first, 8)
+        host.run_rounds(first, 8)
     open_contest("KEEPS")
     assert host.contest is not None
     host.contest.watch.timed(1e3)  # so that each visit is looked at: one in four changes b beyond its first row
     with pytest.raises(WrongResult, match=r"answer what b was before an element of it changed|off by up to"):
         for first in range(0, 256, 8):
-            host.look(first, 8)
+            host.run_rounds(first, 8)
 
 
 def test_each_output_of_each_launch_is_compared_at_its_place(host: Host) -> None:
@@ -187,7 +187,7 @@ def test_each_output_of_each_launch_is_compared_at_its_place(host: Host) -> None
 
 def laid_out(host: Host, problem: Problem) -> tuple[object, dict[str, Array]]:
     """A contest's entry of a problem, and its operands one behind the other."""
-    host.settle(host.open([Case(problem, "c")], [True], 1), VISIT)
+    host.calibrate(host.open([Case(problem, "c")], [True], 1), VISIT)
     assert host.contest is not None
     block = host.device.allocate(sum(x.nbytes for x in problem.operands()) + 64)
     host.device.scatter(block, 3)

@@ -15,7 +15,7 @@ from micro.planning.options import Options, option_of
 
 
 @dataclass(frozen=True)
-class Put:
+class AskedQuestion:
     """A question with its request and its contests.
 
     `build`: the contests of another request; `several`: settings of which it takes more than one value."""
@@ -35,7 +35,7 @@ class Put:
             return False
 
 
-def refuse_in_question(put: Put) -> None:
+def refuse_in_question(put: AskedQuestion) -> None:
     """Raise UsageError for options that the contests of a question do not use.
 
     Several settings of a device, of which a question takes the first; values of axes and variants that are in none
@@ -64,11 +64,11 @@ def refuse_nothing(
     if "variant" in asked.given:
         named["--variant"] = asked.variants
     text = " ".join(f"{option} {','.join(map(plain, values))}" for option, values in named.items())
-    put = Put(benchmark, asked, flag, build(replace(asked, given=frozenset())), build)
+    put = AskedQuestion(benchmark, asked, flag, build(replace(asked, given=frozenset())), build)
     raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out{_taken(put, *named)}")
 
 
-def _refuse_absent(put: Put) -> None:
+def _refuse_absent(put: AskedQuestion) -> None:
     """Raise UsageError for values of axes that no case has.
 
     Where the question is of another operation, only for axes which that operation has."""
@@ -87,7 +87,7 @@ def _refuse_absent(put: Put) -> None:
                     raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out{takes}")
 
 
-def _taken(put: Put, *refused: str) -> str:
+def _taken(put: AskedQuestion, *refused: str) -> str:
     """Return the axes that the question takes; nothing if the refused option is among them."""
     taken = [option_of(axis.name) for axis in fields(put.benchmark.problem) if _takes(put, axis)]
     if not taken or set(taken) & set(refused):
@@ -95,7 +95,7 @@ def _taken(put: Put, *refused: str) -> str:
     return f" ({put.flag} takes {', '.join(taken)})"
 
 
-def _takes(put: Put, axis: Field[Any]) -> bool:
+def _takes(put: AskedQuestion, axis: Field[Any]) -> bool:
     """Return whether an axis, alone, is obeyed by all of the question's contests."""
     asked = replace(put.asked, axes=put.asked.axes | put.benchmark.sweep, given=put.asked.given & {"variant"})
     usual = _values(put.contests, axis.name)
@@ -123,7 +123,7 @@ def _as_named(problem: dict[str, Any], named: dict[str, tuple[Any, ...]], but: s
     return all(problem.get(axis) in wanted for axis, wanted in named.items() if axis != but)
 
 
-def _refuse_unused(put: Put, axis: Field[Any]) -> None:
+def _refuse_unused(put: AskedQuestion, axis: Field[Any]) -> None:
     """Raise UsageError for an axis that changes no contest, if cases have values that were not named."""
     asked, named = put.asked, put.asked.axes[axis.name]
     default = {name: values for name, values in put.benchmark.sweep.items() if name == axis.name}
@@ -149,7 +149,7 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
     return [2 * largest + 1, largest / 2 if isinstance(largest, float) else largest // 2]
 
 
-def _refuse_variants(put: Put) -> None:
+def _refuse_variants(put: AskedQuestion) -> None:
     """Raise UsageError for variants that are in no case, or that do not change a question's choice."""
     asked = put.asked
     ops = {benchmark.problem.op for benchmark in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them

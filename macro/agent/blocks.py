@@ -198,8 +198,8 @@ def keep(variables: Any) -> bool:
     except (AttributeError, OSError):
         return False
     values = [(MALLOPT[name], int(value)) for name, value in variables.items()]
-    accepted = all(mallopt(code, value if value <= LARGEST else -1) for code, value in values)
-    return accepted and reserve(min(MOST, peak() // 2))
+    accepted = [mallopt(code, value if value <= LARGEST else -1) for code, value in values]  # each, after a refusal too
+    return all(accepted) and reserve(min(MOST, peak() // 2))
 
 
 def reserve(count: int) -> bool:

@@ -8,6 +8,7 @@ in place from step to step, except gradients that PyTorch returns for a normaliz
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import layouts  # beside this file
@@ -34,10 +35,10 @@ class Bound:
     def __init__(self, products: Any) -> None:
         self.products, self.prepared, self.calls = products, dict[str, Any](), dict[str, Any]()
 
-    def __call__(self, what: str, problem: Any, arrays: Any) -> Any:
+    def __call__(self, what: str, problem: Callable[[], Any], arrays: Any) -> Any:
         where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
-            self.prepared[what] = self.products.prepared(problem)
+            self.prepared[what] = self.products.prepared(problem())
         if what not in self.calls or self.calls[what][0] != where:
             self.calls[what] = where, self.prepared[what](arrays).call
         return self.calls[what][1]
@@ -53,27 +54,34 @@ class Dense(numpy_layers.Dense):
         self.moved: Any = None  # array that the product of a step moves, or None
         if isinstance(model.optimizer, Fused):
             self.moved, factors = model.optimizer.target(self.name + ".weight", self.weight("weight"))
-            self.moving = Gemm(self.inputs, self.outputs, self.batch, "tn", **factors)
-            model.products.prepared(self.moving)  # chosen before any step
+            moving = Gemm(self.inputs, self.outputs, self.batch, "tn", **factors)
+            self.bound.prepared["update"] = model.products.prepared(moving)  # chosen before any step
 
     def forward(self, inputs: list[Any]) -> Any:
         self.x = inputs[0]
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
-        problem = Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
-        self.do(self.row("forward"), "gemm", self.bound("forward", problem, [self.x, self.weight("weight"), self.z]))
+        self._multiply(self.row("forward"), "forward", [self.x, self.weight("weight"), self.z])
         return self.z
 
     def backward(self, dz: Any) -> Any:
         if self.dx[0] is not None:  # first: a step may move the weights in the product below
-            problem = Gemm(self.batch, self.inputs, self.outputs, "nt")
-            self.do(self.row("dgrad"), "gemm", self.bound("dgrad", problem, [dz, self.weight("weight"), self.dx[0]]))
+            self._multiply(self.row("dgrad"), "dgrad", [dz, self.weight("weight"), self.dx[0]])
         phase = "update" if self.model.stepping and self.moved is not None else "wgrad"
-        problem = self.moving if phase == "update" else Gemm(self.inputs, self.outputs, self.batch, "tn")
         target = self.moved if phase == "update" else self.grad("weight")
         rows = self.row("wgrad") + (self.row("update") if target is self.weight("weight") else [])
-        self.do(rows, "gemm", self.bound(phase, problem, [self.x, dz, target]))
+        self._multiply(rows, phase, [self.x, dz, target])
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         return self.dx
+
+    def _multiply(self, rows: list[str], phase: str, arrays: list[Any]) -> None:
+        self.do(rows, "gemm", self.bound(phase, lambda: self._product(phase), arrays))
+
+    def _product(self, phase: str) -> Gemm:
+        if phase == "forward":
+            return Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
+        if phase == "dgrad":
+            return Gemm(self.batch, self.inputs, self.outputs, "nt")
+        return Gemm(self.inputs, self.outputs, self.batch, "tn")
 
 
 class Conv(numpy_layers.Layer):
@@ -92,7 +100,7 @@ class Conv(numpy_layers.Layer):
         return Problem(direction=direction, **sizes)
 
     def run(self, direction: str, arrays: Any) -> None:
-        call = self.bound(direction, self.problem(direction), arrays)
+        call = self.bound(direction, lambda: self.problem(direction), arrays)
         self.do(self.row(direction), numpy_images.CONVOLUTION, call)
 
     def forward(self, inputs: list[Any]) -> Any:
@@ -126,8 +134,9 @@ class Activated(numpy_layers.Layer):
         return self._pass("dgrad", "activation gradient", [self.y, dy, self.z]) if self.keeps else dy
 
     def _pass(self, phase: str, role: str, arrays: Any) -> Any:
-        problem = Activation(self.z.size, self.activation, phase)
-        call = self.passes(phase, problem, [array.reshape(1, -1) for array in arrays])
+        call = self.passes(
+            phase, lambda: Activation(self.z.size, self.activation, phase), [array.reshape(1, -1) for array in arrays]
+        )
         self.do(self.row(role), "element-wise", call)
         return arrays[-1]
 
@@ -151,9 +160,12 @@ class Moved:
         """Start a step."""
 
     def move(self, do: Callable[..., Any], name: str, w: Any, g: Any) -> None:
-        settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"], "decay": 0.0}
-        problem = Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], **settings)
-        do(self.bound(name, problem, [g.reshape(-1), w.reshape(-1)] + self.state[name]))
+        settings = {"mu": self.plan["momentum"], "rho": self.plan["rho"], "eps": self.plan["epsilon"]}
+        do(self.bound(name, lambda: self.pass_over(w, **settings), [g.reshape(-1), w.reshape(-1)] + self.state[name]))
+
+    def pass_over(self, w: Any, **settings: float) -> Optimizer:
+        """Return the pass that moves the weights `w` by the rule."""
+        return Optimizer(rule=self.rule, tensors=1, size=w.size, lr=self.plan["rate"], decay=0.0, **settings)
 
 
 class Fused(Moved):
@@ -173,8 +185,7 @@ class Fused(Moved):
         if name not in self.inside:
             super().move(do, name, w, g)
         elif self.plan["momentum"]:  # the velocity takes the place of a gradient
-            problem = Optimizer(rule="sgd", tensors=1, size=w.size, lr=self.plan["rate"], decay=0.0)
-            do(self.bound(name, problem, [*self.state[name], w.reshape(-1)]))
+            do(self.bound(name, lambda: replace(self.pass_over(w), rule="sgd"), [*self.state[name], w.reshape(-1)]))
 
 
 class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
@@ -187,7 +198,7 @@ class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
 
     def gradient(self, z: Any) -> None:
         np.copyto(self.z, z)
-        self.bound("loss", self.problem, [self.z, self.labels, z, self.losses])()
+        self.bound("loss", lambda: self.problem, [self.z, self.labels, z, self.losses])()
         z *= self.share
 
 

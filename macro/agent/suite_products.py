@@ -122,10 +122,6 @@ class Products:
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
-    def bind(self, problem: Any, buffers: list[Any]) -> Any:
-        """Return the call of the best variant on these buffers."""
-        return self.prepared(problem)(buffers).call
-
     def _best(self, problem: Any) -> str:
         """Return the name of the fastest candidate. Raises NotImplementedError without one."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 AGENT, ADAPTERS = (Path(__file__).parents[1] / name for name in ("agent", "frameworks"))
 KERNELS = Path(__file__).parents[2] / "kernels"
-IMPORT = re.compile(rf"^from (\w+\.)?{KERNELS.name}\b", re.MULTILINE)
+IMPORT = re.compile(rf"^\s*(from (\w+\.)?{KERNELS.name}\b|import suite_)", re.MULTILINE)
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 # The suite's root, behind macro/agent: this file is run by path.
-sys.path.insert(1, str(next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())))
+sys.path.insert(2, str(next(x for x in Path(__file__).resolve().parents if not (x / "__init__.py").exists())))
 
 import device_clocks  # of macro/agent
 import numpy_losses
@@ -55,7 +55,7 @@ def identity(job: dict[str, Any]) -> Any:
 
 def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
     """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
-    if isinstance(getattr(model, "clock", None), device_clocks.Played):
+    if isinstance(model.clock, device_clocks.Played):
         return device_clocks.play(model.do, call, count, path)
     try:
         import cupy
@@ -71,9 +71,8 @@ def build(job: dict[str, Any]) -> Any:
     """Return the model with its kernels chosen, so that they are proven and reported before any timing."""
     model = Model(job)
     model.gradient()
-    if job.get("device", "cpu") != "cpu":
-        played = job["device"] == "fake"
-        model.clock = device_clocks.Played() if played else device_clocks.Marks(model.products.device)
+    if model.products.on_gpu:
+        model.clock = device_clocks.Marks(model.products.device)
     return model
 
 

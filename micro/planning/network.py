@@ -68,7 +68,7 @@ def document(text: bytes) -> dict[str, Any]:
     layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
     if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
         shapes = suite.subcommand("shapes", "FILE")
-        raise ValueError(f"it is a graph: `{shapes}` writes its shapes, which --net NAME then has")
+        raise ValueError(f"it is a graph: `{shapes} > shapes.json` writes its shapes for --net shapes.json")
     check(record, NETWORK, ("network", "batch"))
     for i, layer in enumerate(record.get("layers", ()), 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")

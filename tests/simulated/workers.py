@@ -62,7 +62,7 @@ class Scripted:
     def open(self, patience: float) -> ContestCost:
         return self.opened
 
-    def look(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
+    def run_rounds(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
         import numpy as np
 
         self.looks, self.canaries = self.looks + 1, self.canaries + canary

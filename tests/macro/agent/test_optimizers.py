@@ -92,6 +92,13 @@ def test_a_step_goes_where_numpy_s_goes(
     assert_same(got.parameters(), want.parameters())
 
 
+def test_a_product_of_the_suite_moves_weights(beside: None, own_state: Path, tmp_path: Path) -> None:
+    model = build("kernels-only", net("sgd", momentum=0.0), tmp_path)
+    rows = [span["rows"] for span in model.do.trace(model.step)]
+    assert ["fc1 wgrad", "fc1 update"] in rows and ["fc1 wgrad"] not in rows
+    assert ["fc1 wgrad"] in [span["rows"] for span in model.do.trace(model.gradient)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", IN_ENVIRONMENTS)

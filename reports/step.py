@@ -128,7 +128,6 @@ def _modules(breakdown: Breakdown) -> list[str]:
     rows = []
     for module in shown:
         name = module.name if len(module.name) <= WORDS else f"{module.name[: WORDS - 1]}…"
-        name = "  " * module.depth + name
         forward, backward = module.phases.get("forward", 0.0), sum(module.phases.get(x, 0.0) for x in BACKWARD)
         rest = module.total - forward - backward
         parts = [unit.number(x) if x >= SHOWN * step / 10 else "" for x in (forward, backward, rest)]

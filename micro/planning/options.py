@@ -90,23 +90,29 @@ class Parser(OneLineParser):
 def removed() -> dict[str, str]:
     """Return what to type instead of an option of the release before, by its command and the option."""
     explain = suite.subcommand("explain", "FILE.py")
-    micro, searched = "type python -m micro", "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
+    searched = "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
     return {
-        "python -m micro --part": f"{micro} all --device cuda:0 --budget 8m: what matters most comes first",
-        "python -m micro.conv --bias-before-norm": f"{micro}.conv --variant torch,torch-bias",
-        "python -m micro.conv --first": f"{micro}.conv --c 3 --h 224 --w 224 --r 11 --s 11 --stride 4 --vary direction",
-        "python -m micro.conv --grouped": f"{micro}.conv --c 64 --k 64 --groups 1,2,4,32,64 --vary groups",
-        "python -m micro.conv --heap-cost": f"{micro}.conv --heap default,keep --vary heap",
-        "python -m micro.conv --norm-and-pool": f"{micro}.elementwise --norm, or {explain}",
-        "python -m micro.conv --pad-op": f"{micro}.conv --pad 2 --r 5 --s 5 --variant torch,torch-pad",
-        "python -m micro.conv --pareto": f"{micro}.conv --variant im2col-blocks --workspace 1MiB,8MiB --vary workspace",
-        "python -m micro.conv --plans": f"{micro}.conv --variant {searched}",
-        "python -m micro.conv --relayout": f"{micro}.conv --variant torch,torch-relayout",
+        "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m: what matters most comes first",
+        "python -m micro.conv --bias-before-norm": "type python -m micro.conv --variant torch,torch-bias",
+        "python -m micro.conv --first": "type python -m micro.conv --c 3 --h 224 --w 224 --k 96 "
+        "--r 11 --s 11 --stride 4 --pad 2 --vary direction",
+        "python -m micro.conv --grouped": "type python -m micro.conv --c 64 --k 64 --groups 1,2,4,32,64 --vary groups",
+        "python -m micro.conv --heap-cost": "type python -m micro.conv --variant torch,torch-im2col "
+        "--heap default,keep --vary heap",
+        "python -m micro.conv --norm-and-pool": f"type python -m micro.elementwise --norm, or --pooling, or {explain}",
+        "python -m micro.conv --pad-op": "type python -m micro.conv --pad 2 --r 5 --s 5 --variant torch,torch-pad",
+        "python -m micro.conv --pareto": "type python -m micro.conv --variant im2col-blocks "
+        "--workspace 64KiB,256KiB,1MiB --vary workspace",
+        "python -m micro.conv --plans": f"type python -m micro.conv --variant {searched}",
+        "python -m micro.conv --relayout": "type python -m micro.conv --variant torch,torch-relayout, "
+        "or --variant torch --layout nchw,nhwc --vary layout",
         "python -m micro.conv --stages": f"type {explain}, for what runs inside a call",
-        "python -m micro.conv --widths": f"{micro}.conv --c 48,49,56,60,63,64 --vary c",
+        "python -m micro.conv --widths": "type python -m micro.conv --c 48,49,56,60,63,64 --vary c",
         "python -m micro.selftest --soak": "type python -m tests.soak, in a checkout",
-        "python -m micro.transfer --duplex": f"{micro}.transfer --variant shared --back after,along --vary back",
-        "python -m micro.transfer --first-touch": f"{micro}.memory --what copy --vary memory",
+        "python -m micro.transfer --duplex": "type python -m micro.transfer --variant shared "
+        "--back after,along --vary back",
+        "python -m micro.transfer --first-touch": "type python -m micro.memory --what copy --page 4096,2097152 "
+        "--vary memory",
     }
 
 

@@ -146,7 +146,8 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
     if choices := axis.metadata["choices"]:
         return [value for value in choices if value not in named]
     largest = max(named)
-    return [2 * largest + 1, largest / 2 if isinstance(largest, float) else largest // 2]
+    smaller = largest / 2 if isinstance(largest, float) else largest // 2
+    return [value for value in (2 * largest + 1, smaller) if value not in named]
 
 
 def _refuse_variants(put: AskedQuestion) -> None:

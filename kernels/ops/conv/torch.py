@@ -187,12 +187,7 @@ def sums_and_bias(problem: Conv) -> Work:
 
 ROWS: tuple[Variant[Conv], ...] = (
     row(
-        TORCH,
-        "torch",
-        prepared(default),
-        accepts=symmetric,
-        work=Conv.direct_work,
-        roles=(DEFAULT, "sums", "layouts", "heap"),
+        TORCH, "torch", prepared(default), accepts=symmetric, work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")
     ),
     row(TORCH, "torch-pad", prepared(padded), accepts=strided, work=Conv.direct_work, roles=()),
     row(TORCH, "torch-bias", prepared(biased), accepts=with_bias, work=sums_and_bias, roles=()),
@@ -208,5 +203,5 @@ ROWS: tuple[Variant[Conv], ...] = (
         judged=spread,
         roles=(),
     ),
-    row(TORCH, "torch-im2col", prepared(columns, columns_bytes), accepts=in_columns, roles=("heap",)),
+    row(TORCH, "torch-im2col", prepared(columns, columns_bytes), accepts=in_columns, roles=()),
 )

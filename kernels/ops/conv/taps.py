@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Output `o` at tap `t` reads the image at `o * stride + t * dilation - before`; outside it reads zeros."""
+    """An axis: output `o` at tap `t` reads place `o * stride + t * dilation - before`, a zero outside."""
 
-    size: int
+    size: int  # places of the image
     taps: int
     stride: int
-    before: int
-    after: int
+    before: int  # zeros before the image
+    after: int  # zeros after the image
     dilation: int
 
     @property
@@ -26,7 +26,7 @@ class Line:
         return output * self.stride + tap * self.dilation - self.before
 
     def inside(self, tap: int, first: int = 0, last: int | None = None) -> range:
-        """Return the outputs from `first` until before `last` whose tap lies inside the image."""
+        """Return the outputs in [first, last) whose tap lies inside the image."""
         shift = tap * self.dilation - self.before
         begin = max(first, -(shift // self.stride))
         end = min(self.outputs if last is None else last, (self.size - 1 - shift) // self.stride + 1)

@@ -123,7 +123,7 @@ def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) 
 def _ranked(
     mode: str, rank: int | None, on: Frontend, problem: Conv, without: tuple[str, ...]
 ) -> tuple[Graph, Sequence[int]]:
-    """Return the graph of a heuristic's plans, and `rank` or all its indices. Raises Unavailable."""
+    """Return a heuristic's graph of plans, and the indices to try: `rank` or all. Raises Unavailable."""
     op, of = OPS[problem.direction], layer(problem)
     graph = cudnn_frontend.plans(on.cudnn, op, of, mode, without, handle=on.handle)
     count = len(graph.names())

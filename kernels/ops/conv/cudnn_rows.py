@@ -120,7 +120,7 @@ def _places(problem: Conv, convolution: cudnn.Convolution, operands: Sequence[in
 
 
 def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> Mapping[str, Any]:
-    """Return the first row of a ranking that works in `most` bytes, for `fma` only in that arithmetic.
+    """Return the first ranked row that works in `most` bytes; `fma` accepts only rows in its arithmetic.
 
     For `fma`, Winograd tiles are left out if no error bound could distinguish their errors from wrong answers. Raises
     Unavailable."""

@@ -1,4 +1,4 @@
-"""Convolution by the discrete Fourier transform of whole images, in three passes with one length.
+"""Convolution by Fourier transforms of full images; all three passes use one frame size.
 
 Circular correlation of a frame equals correlation with zeros around the image if the frame has room for the padding
 of one side, where the other side's padding lies too. Images x, filters w and results y, each at the origin of a

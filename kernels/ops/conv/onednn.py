@@ -99,7 +99,7 @@ class Chain:
                 memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
 
     def structure(self) -> Convolution:
-        """Return a new C structure that points into this chain, which must outlive it."""
+        """Return a new C structure of this chain, which must live as long as the structure."""
         library = self.library
         return Convolution(
             memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self._operands.values())),

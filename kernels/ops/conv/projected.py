@@ -1,6 +1,6 @@
 """Checks of large convolutions without the full reference (Freivalds 1977).
 
-Three random projections of the answer's channels are compared, by vectors drawn after the first answer to these
+Compared are three random projections of the answer's channels, on vectors drawn after the first answer to these
 inputs, and a few parts element by element. The projected float64 reference has three channels instead of hundreds."""
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Shape(Problem):
 
     @property
     def lines(self) -> tuple[Line, Line]:
-        """The vertical and the horizontal axis."""
+        """The vertical and the horizontal axis, each with its taps, stride, padding and dilation."""
         return (
             Line(self.h, self.r, self.stride, self.pad_top, self.pad_bottom, self.dilation),
             Line(self.w, self.s, self.stride, self.pad_left, self.pad_right, self.dilation),

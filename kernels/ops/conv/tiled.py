@@ -116,7 +116,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
 
 
 def call(planned: Plan, size: int, buffers: dict[str, Array]) -> Stages:
-    """Return the stages in order: the filter's transform, and the rest block by block (wgrad: reversed)."""
+    """Return the stages in order: the filter's transform, then all tiles; in wgrad tiles, then the inverse."""
     tiling = Tiling(planned.problem, size)
     tiles = {"tiles": _over(tiling, _of_blocks(planned, tiling, buffers))}
     if planned.problem.direction == "wgrad":

@@ -29,7 +29,7 @@ ROUNDED_DENSE = 16.0 / DENSE
 
 
 def of_factors(u: float, probe: str) -> float:
-    """Return the bounds' unit: u, or for factors coarser than fp32 fp32's roundoff plus a share of u."""
+    """Return the bounds' unit: u, or, for factors coarser than fp32, fp32's roundoff plus a share of u."""
     single = UNIT_ROUNDOFF["fp32"]
     return u if u < bounds.COARSE else single + ROUNDED.get(probe, ROUNDED_DENSE) * u
 
@@ -90,7 +90,7 @@ def quadratic(problem: Shape, first: Array, second: Array) -> Array:
 def planes(problem: Shape, first: Array, second: Array) -> Array:
     """Return Σ ‖plane of the first‖₂ ‖plane of the second‖₂, one number for a plane of the output.
 
-    Transforms of whole images or tiles spread the error of one element over all of them."""
+    Transforms of images or tiles spread the error of one element over all elements."""
     a, b = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=(2, 3), keepdims=True)) for x in (first, second))
     return output(problem.of_planes, a, b)
 

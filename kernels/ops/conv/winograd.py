@@ -129,7 +129,7 @@ def filters(problem: Conv) -> ctypes.Structure:
 
 @dataclass(frozen=True)
 class Winograd:
-    """F(m, 3) with 0, ± the sizes and infinity as its points."""
+    """Winograd's algorithm F(m, 3) with the interpolation points 0, ± `sizes` and infinity."""
 
     sizes: tuple[str, ...]
 

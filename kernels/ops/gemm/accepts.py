@@ -1,4 +1,4 @@
-"""Conditions shared by several variants: each returns why it cannot run a product, or None."""
+"""Conditions shared by several variants: each returns why it cannot run a product, or None if it can."""
 
 from __future__ import annotations
 

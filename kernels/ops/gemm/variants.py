@@ -85,7 +85,7 @@ def transpose_first(parameter: str = "") -> Variant[Gemm]:
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
-    """Return `kept-transpose[:uses]`: one transposed copy serves `uses` products and is timed with them."""
+    """Return `kept-transpose[:uses]`: one transposed copy serves `uses` products (default 8)."""
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
         raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
     uses = int(parameter or 8)

@@ -100,7 +100,7 @@ class Softmax(Problem):
         return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Bound the errors; an exponential's grows by u times its argument's depth below the row maximum."""
+        """Bound the errors; an exponential's error grows with its argument's depth below the row maximum."""
         scores, t = x["x"].astype("f8"), self._truth(x)
         depth = scores.max(axis=1, keepdims=True) - scores
         size = np.abs(scores).max(axis=1)

@@ -59,7 +59,7 @@ def address(symbol: str) -> int:
 
 
 def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callable[[Update, Any, Setting], Bind]:
-    """Return a `prepare` of the function `symbol` of update.c, with `gradients` buffers for gradients."""
+    """Return a `prepare` of the function `symbol` of update.c, which gets `gradients` buffers for g."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         blas = load()

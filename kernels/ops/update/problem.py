@@ -131,7 +131,7 @@ class Update(Problem):
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Draw the operands; in sparse and graded probes few samples count, and the others are tiny.
 
-        Tiny, not zero, so that a kernel cannot recognize the probe. W is scaled down too, or it would hide errors of g.
+        Tiny samples keep a kernel from recognizing the probe by zeros. W is scaled down too, or it would hide errors.
         """
         x = super().fill(rng, probe)
         if probe in ("sparse", GRADED) and "x" in x and self.products * self.k > SPARSE:

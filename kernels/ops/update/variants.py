@@ -70,7 +70,7 @@ def fused_work(problem: Update) -> Work:
 
 
 def separate_work(gradients: int) -> Callable[[Update], Work]:
-    """Return a `work` function of separate forms, which write and read `gradients` buffers."""
+    """Return a `work` function of separate forms, which write and read `gradients` gradient buffers."""
 
     def work(problem: Update) -> Work:
         return Work(problem.flops, problem.bytes + 8.0 * gradients * problem.count)

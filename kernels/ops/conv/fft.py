@@ -292,7 +292,7 @@ def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str) -> Call
 
 
 def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """Return a transform by PyTorch's MKL, which allocates its results; `out` would cost more."""
+    """Return a transform by PyTorch's MKL with allocated results; writing into `out` would cost more."""
     torch = torch_library.on_threads(1)
     of, back = torch.from_numpy(frames), torch.from_numpy(spectra)
     size = frames.shape[1:]

@@ -43,7 +43,7 @@ def limited(problem: Conv, setting: Setting) -> int:
 
 
 def workspace(problem: Conv, setting: Setting, block: Block) -> int:
-    """Return the bytes of the columns of one group. Raises Unavailable if they cannot hold one output."""
+    """Return the bytes of the columns of one group. Raises Unavailable if --workspace is too small."""
     outputs = block(problem, setting)
     if not outputs:
         raise Unavailable(f"the columns of one output take more: --workspace {_column(problem)}")

@@ -48,7 +48,7 @@ def plain(layout: str, array: Array) -> Array:
 
 
 def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
-    """Return an operand with plain axes in the layout, the inverse of `plain`."""
+    """Return an operand, given with plain axes, in the layout; the inverse of `plain`."""
     if layout == "nhwc":
         return array.transpose(0, 2, 3, 1)
     if layout == "nchw":

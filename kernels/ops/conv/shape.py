@@ -14,7 +14,7 @@ from kernels.problem import Array, Arrays, Operand, Problem, Work, axis, directi
 T = TypeVar("T")
 PASSES = ("forward", "dgrad", "wgrad")
 SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
-# The axes by the words of frameworks and texts, with an s or without.
+# Axes by the words that frameworks and texts use, with an s or without.
 CALLED = {
     "batch": ("n",),
     "image": ("h", "w"),

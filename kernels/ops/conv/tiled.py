@@ -32,7 +32,7 @@ from kernels.variant import Variant, row
 SOURCE = Path(__file__).with_name("tiled.c")
 NEAR, LEAST = 8 << 20, 32  # most bytes of a block's spectra; least tiles of a block, because products need rows
 
-Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
+Block: TypeAlias = "tuple[int, int]"  # (first tile, number of tiles)
 # `tiles` of tiled.c
 Argument = structure("int64: channels height width down across step_down step_across rows columns top left size")
 
@@ -116,7 +116,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
 
 
 def call(planned: Plan, size: int, buffers: dict[str, Array]) -> Stages:
-    """Return the stages in order: the filter's transform, then all tiles; in wgrad tiles, then the inverse."""
+    """Return the stages in order: the filter's transform, then tiles; in wgrad tiles, then the inverse."""
     tiling = Tiling(planned.problem, size)
     tiles = {"tiles": _over(tiling, _of_blocks(planned, tiling, buffers))}
     if planned.problem.direction == "wgrad":

@@ -252,9 +252,9 @@ def _row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], 
     )
 
 
-# Growth: the largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py), of 320 problems of 1
-# to 512 channels and 1 to 60 rows in three passes, were 0.3, 1.9, 4.2 and 7.4, all of sparse data; of dense data 0.2,
-# 0.9, 3.0 and 4.3. Twice that is allowed.
+# Growth: largest errors, in shares of a direct sum's bounds (kernels/ops/conv/truth.py), on 320 problems of 1 to 512
+# channels and 1 to 60 rows in three passes, were 0.3, 1.9, 4.2 and 7.4 on sparse data, and 0.2, 0.9, 3.0 and 4.3 on
+# dense data. At least twice the larger error is allowed.
 ALGORITHMS: tuple[tuple[str, Winograd, float, tuple[str, ...]], ...] = (
     ("winograd-2x3", Winograd(("1",)), 1.0, ("winograd",)),
     ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT, "winograd")),

@@ -105,8 +105,8 @@ def _near(planes: Array) -> Array:
 LIMIT = 32.0  # unit roundoffs
 KEPT = 2  # channels after which kept statistics repeat, so that excerpts of blocks of KEPT channels match
 OPERATIONS = {  # of an element: forward, gradient
-    ("batch", "train"): (6.0, 9.0),  # its share of mean and variance, 4, its normalization, 2; two sums, 4, gradient, 5
-    ("batch", "frozen"): (2.0, 5.0),  # two sums, 4, and a product
+    ("batch", "train"): (6.0, 9.0),  # mean and variance 4, normalization 2; two sums 4, dx 5
+    ("batch", "frozen"): (2.0, 5.0),  # multiply-add; two sums 4, product 1
     ("lrn", "train"): (9.0, 12.0),  # square, sum and roots; the same of the quotients that neighbors add
 }
 

@@ -177,7 +177,7 @@ DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")
 # Rules with fused kernels in torch; on CUDA adagrad's came, went, and returned about 2.11, so `tried` checks.
 FUSED = (*DESCENTS, "adagrad", "adam")
 RULES = (*DESCENTS, "rmsprop", "adagrad", "adadelta", "adam", "clip", "norm")
-FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # of torch.optim, with the rules of each
+FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # torch.optim's forms, with the rules of each
 MANY = 4096  # tensors beyond which a Python loop over them dominates
 
 

@@ -63,7 +63,7 @@ def _rest(problem: Optimizer, name: str) -> tuple[float, ...]:
     return (*first, problem.rho, 1 - problem.rho, problem.eps)
 
 
-# torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.
+# torch's operators, a kernel each: per tensor in the loop form, for all tensors in the foreach form, or fewer.
 OPERATORS = {
     "sgd": 1,
     "decay": 2,
@@ -79,7 +79,7 @@ OPERATORS = {
 }
 SHARE = 8  # operators of norm that run once: the norm of the norms, its parts, and the factor
 COUNTED = ("adagrad", "adam")  # rules whose fused forms count steps on the device
-# A multi-tensor launch of torch's takes at least so many tensors, and so many chunks of so many elements.
+# A multi-tensor launch of torch takes at least TENSORS tensors, or CHUNKS chunks of CHUNK elements.
 TENSORS, CHUNKS, CHUNK = 30, 320, 65536
 
 

@@ -18,17 +18,17 @@ class Held:
     """The filter last seen, and the object derived from it, shared by all launches."""
 
     filter: object = None
-    derived: object = None  # by a library or by a transform
+    derived: object = None  # what `make` returned for this filter
 
 
 def refuse_cold(setting: Setting) -> None:
-    """Raise Unavailable if operands are to be out of cache."""
+    """Raise Unavailable if operands are to be cold (--cold), because a cached filter is not read."""
     if setting.cold:
         raise Unavailable("keeps what it makes of the filter, which no launch does before a cold one: no --cold")
 
 
 def reads_filter(problem: Conv) -> str | None:
-    """Return why a problem reads no filter, so that nothing can be cached, or None."""
+    """Return why a problem has no filter to cache (wgrad computes it), or None if it has one."""
     if problem.direction == "wgrad":
         return "reads no filter of which something could be kept: --direction forward or dgrad"
     return None
@@ -37,7 +37,7 @@ def reads_filter(problem: Conv) -> str | None:
 def keeping(
     w: Array, make: Callable[[], object], runs: Sequence[Callable[[], object]], held: Held
 ) -> Callable[[], object]:
-    """Return a call that derives the object anew only if the filter changed since the last call."""
+    """Return a call of all `runs`, before which `make` runs if the filter changed since the last call."""
     flat = w.reshape(-1)
     some, where = flat[:: max(1, flat.size // SAMPLES)], w.ctypes.data
 

@@ -22,7 +22,7 @@ Step = Callable[[], object]
 
 
 def geometry(problem: Conv, name: str, images: int, places: tuple[str, str] = ("x", "columns")) -> Geometry:
-    """Return a launch over `images` images; `places`: names of its source and target."""
+    """Return the launch of kernel `name` over `images` images; `places` name its source and target."""
     down, across = (line.outputs for line in problem.lines)
     back = name == "columns_back"
     planes = images * problem.c
@@ -46,7 +46,7 @@ def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Return why the columns cannot hold a problem's layout, or None."""
+    """Return why the columns cannot hold a problem's layout, or None if they can."""
     return "its columns are of channels before the pixels: --layout nchw" if problem.layout != "nchw" else None
 
 

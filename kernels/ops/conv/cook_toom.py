@@ -1,7 +1,7 @@
 """Winograd's matrices for filters of three taps by Cook-Toom interpolation, in exact fractions.
 
-y = Aᵀ[(G g) ⊙ (Bᵀ d)] are m sums of the taps g with m + 2 numbers d, by one product for each of m + 1 finite points
-and one for the point at infinity. Choices of points differ in their rounding errors alone."""
+y = Aᵀ[(G g) ⊙ (Bᵀ d)] computes m outputs from the taps g and m + 2 inputs d by m + 2 products, one for each of m + 1
+finite points and one for the point at infinity. The choice of points affects rounding errors alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Matrices:
 def cook_toom(points: Sequence[Fraction]) -> Matrices:
     """Return the matrices for m + 1 finite points.
 
-    A row of G and its row of Bᵀ are scaled by opposite powers of two until their sums are about equal: a small and a
-    large factor would lose no precision in their product, but in their sums."""
+    Each row of G and the same row of Bᵀ are scaled by opposite powers of two to about equal absolute sums, because rows
+    of very different size lose precision in later sums, though not in their product."""
     m = len(points) - TAPS + 2
     weights = [math.prod((p - q for q in points if q != p), start=Fraction(1)) for p in points]
     a = [[p**i for i in range(m)] for p in points] + [[Fraction(i == m - 1) for i in range(m)]]
@@ -58,5 +58,5 @@ def _size(row: Sequence[Fraction]) -> Fraction:
 
 
 def points(*sizes: str) -> tuple[Fraction, ...]:
-    """Return 0 and ± each size, given as text: an integer or a fraction."""
+    """Return the points 0 and ± each size; sizes are text such as 2 or 5/8."""
     return (Fraction(0), *(sign * Fraction(size) for size in sizes for sign in (1, -1)))

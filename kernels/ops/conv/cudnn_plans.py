@@ -1,8 +1,8 @@
 """cuDNN's convolutions through its frontend: one engine, or the plans that a heuristic ranks.
 
-An engine's number belongs to a pass and a release of cuDNN, which names none of its algorithms; a profiler shows
-what ran. In single precision no plan is taken that rounds factors by its notes, in TF32 none that rounds them to
-half precision, and never tiles whose errors no bound could tell from wrong answers."""
+Engine numbers depend on the pass and on cuDNN's release, which does not name their algorithms; a profiler shows what
+ran. Plans are filtered by their numerical notes: in single precision none may round factors, in TF32 none to half
+precision, and none may use Winograd tiles too coarse for any error bound."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kernels.variant import DEFAULT, Variant
 from kernels.variant import row as provided
 
 OPS = {"forward": "fprop", "dgrad": "dgrad", "wgrad": "wgrad"}
-TILES = "WINOGRAD_TILE_13x13"  # simulated, they round 300 to 17,000 times as coarsely as is allowed a sum
+TILES = "WINOGRAD_TILE_13x13"  # simulated, their errors are 300 to 17,000 times a sum's bound
 # Numerical notes of plans that are not taken.
 WITHOUT = {"fp32": (*cudnn_frontend.COARSE, TILES), "tf32": (*cudnn_frontend.HALF, TILES)}
-# A graph of plans, and which of them may be taken.
+# (frontend, problem, excluded notes) -> a graph of plans, and the indices of the plans to try in order.
 Plans = Callable[[Frontend, Conv, tuple[str, ...]], "tuple[Graph, Sequence[int]]"]
 
 
@@ -62,13 +62,13 @@ def prepared(plans: Plans, precision: str) -> Callable[[Conv, Any, Setting], Bin
 
 @dataclass(frozen=True)
 class _Plan:
-    """A plan that is built, with its workspace of `nbytes` bytes."""
+    """A plan of a graph that is built, with its workspace of `nbytes` bytes."""
 
     on: Frontend
     graph: Graph
     index: int
     nbytes: int
-    space: Any = None
+    space: Any = None  # allocated for the trial call
 
     def call(self, problem: Conv, places: Sequence[int]) -> Callable[[], None]:
         """Return a call of the plan on operands at these addresses."""
@@ -109,7 +109,7 @@ def _first(on: Frontend, graph: Graph, indices: Sequence[int], most: int, tried:
 
 
 def _fault(error: Exception) -> Unavailable | LaunchError:
-    """Return Unavailable for what cuDNN does not support, else LaunchError."""
+    """Return Unavailable if `error` reports missing support by cuDNN, else LaunchError."""
     kind = Unavailable if cudnn_frontend.refused(error) else LaunchError
     why = " (its numerical notes: it rounds factors, or has coarse tiles)" if "Deselecting" in str(error) else ""
     return kind(f"cuDNN's frontend: {cudnn_frontend.shortened(str(error))}{why}")
@@ -123,7 +123,7 @@ def _engine(number: int, on: Frontend, problem: Conv, without: tuple[str, ...]) 
 def _ranked(
     mode: str, rank: int | None, on: Frontend, problem: Conv, without: tuple[str, ...]
 ) -> tuple[Graph, Sequence[int]]:
-    """Return the graph of a heuristic's plans, with the indices of all or of one rank. Raises Unavailable."""
+    """Return a heuristic's graph of plans, and the indices to try: `rank` or all. Raises Unavailable."""
     op, of = OPS[problem.direction], layer(problem)
     graph = cudnn_frontend.plans(on.cudnn, op, of, mode, without, handle=on.handle)
     count = len(graph.names())

@@ -1,4 +1,4 @@
-"""cuDNN's convolutions by an algorithm's name, by its heuristic's first choice, and by its own search."""
+"""cuDNN's convolutions by an algorithm's name, by its heuristic's first choice, and by its search."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kernels.variant import row as provided
 PASSES = {"forward": "forward", "dgrad": "backward data", "wgrad": "backward filter"}
 KERNELS = 32  # of one call at most, as a guess: transforms and products of a few blocks of the batch
 SEARCHED = 1 << 30  # bytes that its search may use without a --workspace
-SIZES = (16, 32)  # rows and columns that tiles of its transform may have
+SIZES = (16, 32)  # edges that the tiles of its Fourier transforms may have
 WINOGRAD = ("WINOGRAD", "WINOGRAD_NONFUSED")
-# Returns an algorithm's name, and sets the arithmetic if it differs from the requested one.
+# (convolution, problem, device, most bytes) -> an algorithm's name; the convolution's arithmetic may be set.
 Choose = Callable[[cudnn.Convolution, Conv, Any, int], str]
 
 
@@ -52,7 +52,7 @@ def room(device: Any, setting: Setting) -> int:
 
 
 def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
-    """Return a `prepare` by the algorithm that `choose` names, in this arithmetic.
+    """Return a `prepare` by the algorithm that `choose` returns, requested in arithmetic `math`.
 
     One trial call is made, because cuDNN refuses some algorithms only then."""
 
@@ -82,7 +82,7 @@ def prepared(choose: Choose, math: str) -> Callable[[Conv, Any, Setting], Bind]:
 
 
 def named(names: Mapping[str, str]) -> Choose:
-    """Return a choice by name."""
+    """Return a choice by the algorithm's name for each pass."""
     return lambda convolution, problem, device, most: names[problem.direction]
 
 
@@ -108,7 +108,7 @@ def searched(math: str) -> Choose:
 
 
 def _taken(convolution: cudnn.Convolution, row: Mapping[str, Any]) -> str:
-    """Return the algorithm's name, and set its ranked arithmetic: cuDNN ranks an algorithm in several."""
+    """Set a ranked row's arithmetic, of which cuDNN ranks several, and return the algorithm's name."""
     convolution.math(row["math"])
     return str(row["algorithm"])
 
@@ -120,10 +120,10 @@ def _places(problem: Conv, convolution: cudnn.Convolution, operands: Sequence[in
 
 
 def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: int) -> Mapping[str, Any]:
-    """Return the first row that fits, in the requested arithmetic.
+    """Return the first ranked row that works in `most` bytes; `fma` accepts only rows in its arithmetic.
 
-    cuDNN also ranks others. In single precision tiles are left out whose errors no bound could tell from wrong
-    answers. Raises Unavailable."""
+    For `fma`, Winograd tiles are left out if no error bound could distinguish their errors from wrong answers. Raises
+    Unavailable."""
     coarse = WINOGRAD if math == "fma" and for_winograd(problem) else ()
     for row in rows:
         name, fits = row["algorithm"], not row["status"] and row["workspace"] <= most
@@ -134,7 +134,7 @@ def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: in
 
 
 def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
-    """Return why cuDNN's calls, or an algorithm of these passes, cannot do a problem, or None."""
+    """Return why cuDNN cannot do a problem by an algorithm of the passes `names`, or None if it can."""
     if problem.direction not in names:
         return f"cuDNN has it for {' and '.join(names)} alone: another --direction"
     if problem.pad_top != problem.pad_bottom or problem.pad_left != problem.pad_right:
@@ -143,20 +143,20 @@ def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
 
 
 def by_tiles(problem: Conv, *, names: Mapping[str, str]) -> str | None:
-    """Return why cuDNN's Winograd tiles cannot do a problem, or None.
+    """Return why cuDNN's Winograd tiles cannot do a problem, or None if they can.
 
     Filters of 5 × 5 take tiles of 13 × 13, whose simulated errors are 300 to 17,000 times a sum's bound, so that no
-    bound could tell right from wrong."""
+    bound could distinguish right from wrong."""
     return accepts(problem, names=names) or for_winograd(problem)
 
 
 def by_transform(problem: Conv) -> Work:
-    """Return the work of transforms of whole images, with the lengths of the suite's frames, the shortest."""
+    """Return the work of transforms of full images at the suite's frame lengths, the shortest possible."""
     return at_least(problem) if fft.transformable(problem) else fft.work(problem)
 
 
 def by_tiled_transform(problem: Conv) -> Work:
-    """Return the work of tiled transforms at the size that multiplies less."""
+    """Return the work of tiled transforms at the tile size with fewer FLOPs."""
     works = [tiled.work(problem, size) for size in SIZES if tiled.accepts(problem, size) is None]
     return min(works, key=lambda work: work.flops) if works else at_least(problem)
 
@@ -170,7 +170,7 @@ def at_least(problem: Conv) -> Work:
 
 
 def row(name: str, math: str, choose: Choose, **more: Any) -> Variant[Conv]:
-    """Return a row in single precision, or in TF32 with the suffix -tf32."""
+    """Return a row in single precision if `math` is `fma`, else in TF32 with the suffix -tf32."""
     suffix, precision = ("", "fp32") if math == "fma" else ("-tf32", "tf32")
     fields = {"work": Conv.direct_work, "accepts": accepts, "precision": precision} | more
     return provided(CUDNN, f"cudnn-{name}{suffix}", prepared(choose, math), **fields)
@@ -190,7 +190,7 @@ def search(parameter: str) -> Variant[Conv]:
 TILES = Winograd(("1", "2"))  # F(4, 3), by its workspace; its points are not documented
 SMALLER = Winograd(("1",))
 PLANES: dict[str, Any] = {"judged": spread}
-CHOSEN: dict[str, Any] = {"work": at_least, "growth": 9.0, "judged": spread}  # of such tiles by the coarsest points
+CHOSEN: dict[str, Any] = {"work": at_least, "growth": 9.0, "judged": spread}  # growth of F(4, 3), coarsest points
 GRADIENTS = {"dgrad": "ALGO_0", "wgrad": "ALGO_0"}
 LAST = {"dgrad": "ALGO_1", "wgrad": "ALGO_1"}
 PRECOMP = {"forward": "IMPLICIT_PRECOMP_GEMM"}

@@ -9,10 +9,10 @@ from kernels.ops.conv.problem import Conv
 
 @dataclass(frozen=True)
 class Reading:
-    """A pass from `read` channels of images to `written` channels.
+    """A pass as a forward convolution of images of `read` channels to results of `written` channels.
 
-    Images have the first of `sizes` (height, width), with `before` zeros above and left, negative where images are
-    cut; results have the second of `sizes`. In the filters' gradient the output's gradient stands for the results."""
+    `sizes` are the images' and the results' (height, width); `before` are zeros above and left of an image, negative
+    if it is cropped. In wgrad dy takes the place of the results."""
 
     problem: Conv
 
@@ -30,19 +30,19 @@ class Reading:
 
     @property
     def spans(self) -> tuple[int, int]:
-        """Rows and columns from a filter's first tap to behind its last."""
+        """Rows and columns that a filter spans, dilation included."""
         down, across = self.problem.lines
         return (down.taps - 1) * down.dilation + 1, (across.taps - 1) * across.dilation + 1
 
     @property
     def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Sizes of the images that are transformed, and of the results that tiles make."""
+        """(height, width) of the images and of the results."""
         down, across = self.problem.lines
         sizes = (self.problem.h, self.problem.w), (down.outputs, across.outputs)
         return sizes[::-1] if self.reverse else sizes
 
     @property
     def before(self) -> tuple[int, int]:
-        """Zeros above and left; a gradient of images is read by flipped filters, from their last tap on."""
+        """Zeros above and left of an image; in dgrad, those that the flipped filter needs."""
         pads, spans = (self.problem.pad_top, self.problem.pad_left), self.spans
         return (spans[0] - 1 - pads[0], spans[1] - 1 - pads[1]) if self.reverse else pads

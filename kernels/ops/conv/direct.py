@@ -23,7 +23,7 @@ from kernels.variant import DEFAULT, Variant, row
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout.c"
 PAGE = 4096  # bytes
-FEW = 8  # outputs of a group: half a vector, where one has 16 lanes
+FEW = 8  # output channels of a group, up to which few_channels.c runs: half a vector of 16 lanes
 LAYOUTS = ("nchw", "nhwc", "nchw16c")  # by their numbers in direct.c
 
 
@@ -60,9 +60,9 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 
 def file_of(problem: Conv) -> str:
-    """Return the C file for a problem, whose function has its name.
+    """Return the name of a problem's C file, which is also its function's name.
 
-    Vector lanes that hold a group's outputs would stay idle if outputs are few."""
+    A separate file serves few outputs of a group, which would leave most vector lanes idle."""
     outputs = problem.c if problem.direction == "dgrad" else problem.k
     if outputs // problem.groups <= FEW:
         return "few_channels"
@@ -78,7 +78,7 @@ def workspace(name: str, argument: ctypes.Structure, compiler_flags: tuple[str, 
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """Return the compiler flags that include the layout header, with its digest, so that a change recompiles."""
+    """Return the compiler flags that include layout.c, with its digest so that a change recompiles."""
     return (*maths.flags(), "-include", str(LAYOUT), f"-DLAYOUT={zlib.crc32(LAYOUT.read_bytes())}")
 
 

@@ -18,14 +18,14 @@ Part: TypeAlias = "tuple[Shape, dict[str, Places]]"
 def part(problem: Shape, rng: np.random.Generator) -> Part:
     """Return a random part of a problem, and its places in each operand.
 
-    The part is a row of one image's result, or as many rows as a stride; in wgrad one tap of some filters; all of
-    the problem if only padding is read."""
+    The part is one result row of an image (forward), up to `stride` rows (dgrad), or one tap of some filters (wgrad);
+    it is the full problem if only padding is read."""
     some = _of_filters(problem, rng) if problem.direction == "wgrad" else _of_image(problem, rng)
     return some or (problem, {x.name: places.every(x.shape) for x in problem.operands()})
 
 
 def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
-    """Return a part of one image: forward one row of outputs, in dgrad the rows from the first read on."""
+    """Return one output row of an image, in dgrad `stride` image rows, or None if only padding is read."""
     down, across = problem.lines
     reading = [o for o in range(down.outputs) if down.of_output(o)[0]]
     if not reading:
@@ -61,7 +61,7 @@ def _of_image(problem: Shape, rng: np.random.Generator) -> Part | None:
 
 
 def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
-    """Return one tap of some filters, summed over all images."""
+    """Return one tap of some filters, summed over all images, or None if only padding is read."""
     lines = problem.lines
     taps = [[t for t in range(line.taps) if line.of_tap(t)[0]] for line in lines]
     if not all(taps):
@@ -95,9 +95,9 @@ def _of_filters(problem: Shape, rng: np.random.Generator) -> Part | None:
 
 
 def _channels(problem: Shape, rng: np.random.Generator, most: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return filters and channels of one group, and the channels as a filter counts them.
+    """Return filters and channels of one random group, and the channels' indices within a filter.
 
-    All filters or channels that a sum runs over are taken, and some of those that an output has."""
+    Filters or channels that are summed over are all taken, the others in random blocks, about `most` in all."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     block = layouts.BLOCK if problem.layout == "nchw16c" else 1
     group = int(rng.integers(problem.groups))

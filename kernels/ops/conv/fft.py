@@ -1,4 +1,4 @@
-"""Convolution by the discrete Fourier transform of whole images, in three passes with one length.
+"""Convolution by Fourier transforms of full images; all three passes use one frame size.
 
 Circular correlation of a frame equals correlation with zeros around the image if the frame has room for the padding
 of one side, where the other side's padding lies too. Images x, filters w and results y, each at the origin of a
@@ -37,18 +37,18 @@ from kernels.variant import DEFAULT, Variant, row
 
 Prepare: TypeAlias = "Callable[[Conv, Any, Setting], Bind]"
 Roles: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
-Stages: TypeAlias = "dict[str, Callable[[], None]]"  # by name, each after those whose results it needs
+Stages: TypeAlias = "dict[str, Callable[[], None]]"  # stages by name, in order
 SOURCE = Path(__file__).with_name("fft.c")
-BLOCK = 1 << 19  # bytes of frames that are transformed at a time: they and their spectra lie in a second-level cache
+BLOCK = 1 << 19  # bytes of frames in a block, so that they and their spectra fit a second-level cache
 TILE = 8  # planes whose spectra are transposed at a time
-MOST = 4 << 30  # bytes of spectra
+MOST = 4 << 30  # most bytes of spectra
 
-# From frames, their spectra, and whether inverse: a function that transforms all and returns the result's array.
+# (frames, spectra, inverse) -> a function that transforms all frames, or all spectra back, and returns the result.
 Library: TypeAlias = "Callable[[Array, Array, bool], Callable[[], Array]]"
 
 
 class Products(ctypes.Structure):
-    """`products` of fft.c."""
+    """C struct `products` of fft.c."""
 
     _fields_ = (
         *((name, POINTER) for name in ("x", "w", "y", "gemm")),
@@ -57,7 +57,7 @@ class Products(ctypes.Structure):
 
 
 def smooth(least: int) -> int:
-    """Return the next length without a prime factor above five, at which all libraries are fast."""
+    """Return the least length from `least` on whose prime factors are 2, 3 and 5, fast in all libraries."""
     while True:
         rest = least
         for factor in (2, 3, 5):
@@ -95,7 +95,7 @@ def spectra_bytes(problem: Conv) -> int:
 
 
 def work(problem: Conv, kept: bool = False) -> Work:
-    """Return the work of transforms, without the filter's if `kept`, and of complex products; each spectrum moves."""
+    """Return the work of transforms (not the filter's if `kept`) and products; bytes include all spectra."""
     down, across = lengths(problem)
     of_plane = 2.5 * down * across * log2(max(2, down * across))
     transforms = sum(count for name, count in planes(problem).items() if not (kept and name == "w")) * of_plane
@@ -104,7 +104,7 @@ def work(problem: Conv, kept: bool = False) -> Work:
 
 
 def transformable(problem: Conv) -> str | None:
-    """Return why a transform of planes, whole or in tiles, cannot or should not do a problem, or None."""
+    """Return why Fourier transforms cannot or should not do a problem, or None if they may."""
     if problem.stride > 1:
         return "a transform answers for every place and a stride throws most away: --stride 1"
     if problem.groups > 1:
@@ -115,7 +115,7 @@ def transformable(problem: Conv) -> str | None:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Return why transforms of whole images cannot or should not do a problem, or None."""
+    """Return why transforms of full images cannot or should not do a problem, or None if they may."""
     if why := transformable(problem):
         return why
     if spectra_bytes(problem) > MOST:
@@ -138,7 +138,7 @@ def functions() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Extent:
-    """Frames that are transformed at a time: their rows and columns, and planes of each operand."""
+    """Frames of a plan: (rows, columns) of a frame, and the number of planes by operand."""
 
     lengths: tuple[int, int]
     planes: dict[str, int]
@@ -156,12 +156,12 @@ class Plan:
     problem: Conv
     extent: Extent
     blas: Blas
-    c: Any
+    c: Any  # library of fft.c
     frames: Array  # of one block
     spectra: Array  # of one block
-    by_frequency: dict[str, Array]  # spectra by operand
+    by_frequency: dict[str, Array]  # spectra by operand, ordered by frequency, then plane
     blocks: dict[str, int]  # planes of a block, by operand
-    transforms: dict[str, Callable[[], Array]]  # of a block's frames by operand, back for the output
+    transforms: dict[str, Callable[[], Array]]  # of a block's frames, by operand; inverse for the output
 
     @property
     def workspace(self) -> int:
@@ -188,7 +188,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: Library, extent: Exten
 
 
 def stages(planned: Plan, buffers: dict[str, Array]) -> Stages:
-    """Return the stages of a call, in order; `buffers` by the last letter of an operand's name."""
+    """Return the stages of a call, in order; `buffers`: operands by the last letter of their names."""
     *inputs, output = planned.problem.letters
     transforms = {f"transform {name}": into(planned, name, buffers[name]) for name in inputs}
     return transforms | {"products": _multiply(planned), f"inverse {output}": out(planned, output, buffers[output])}
@@ -201,16 +201,16 @@ def _blocks(planned: Plan, name: str) -> list[tuple[int, int]]:
 
 
 def _frame(planned: Plan, name: str, array: Array) -> tuple[int, int, int, int, int]:
-    """Return rows and columns of a plane and of its frame, and the step between a plane's elements."""
+    """Return rows and columns of a plane and of its frame, and a plane's element step in the frame."""
     step = planned.problem.dilation if name == "w" else 1
     return (*array.shape[2:], *planned.extent.lengths, step)
 
 
 def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
-    """Return the transform of planes to spectra, block by block; earlier planes fill up the last block."""
+    """Return a call that transforms planes to spectra in blocks; a partial last block keeps old planes."""
     problem, blocks, frame = planned.problem, _blocks(planned, name), _frame(planned, name, array)
     order = (planned.extent.planes[name], 1)
-    if name == "w" and problem.direction == "forward":  # turned around, a plane has the conjugate spectrum
+    if name == "w" and problem.direction == "forward":  # a flipped plane has the conjugate spectrum
         order, frame = (problem.k, problem.c), (*frame[:4], -problem.dilation)
     transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
     frames, target, c = planned.frames[: planned.blocks[name]], planned.by_frequency[name].ctypes.data, planned.c
@@ -227,7 +227,7 @@ def into(planned: Plan, name: str, array: Array) -> Callable[[], None]:
 
 
 def out(planned: Plan, name: str, array: Array, places: tuple[int, int] | None = None) -> Callable[[], None]:
-    """Return the transform of spectra by frequency to planes, which begin at `places` of a frame if given."""
+    """Return a call that transforms spectra back to planes, which begin at `places` in a frame if given."""
     blocks, frame = _blocks(planned, name), _frame(planned, name, array)
     transform, f, count = planned.transforms[name], planned.extent.frequencies, planned.extent.planes[name]
     source, spectra, c = planned.by_frequency[name].ctypes.data, planned.spectra.ctypes.data, planned.c
@@ -272,7 +272,7 @@ def _multiply(planned: Plan) -> Callable[[], None]:
 
 
 def by_scipy(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """Transform by SciPy's pocketfft, which allocates its results."""
+    """Return a transform by SciPy's pocketfft, which allocates its results."""
     from scipy import fft as scipy_fft
 
     if inverse:
@@ -292,7 +292,7 @@ def by_fftw(frames: Array, spectra: Array, inverse: bool, *, rigor: str) -> Call
 
 
 def by_torch(frames: Array, spectra: Array, inverse: bool) -> Callable[[], Array]:
-    """Transform by PyTorch's MKL, which allocates its results; writing into `out` would cost more."""
+    """Return a transform by PyTorch's MKL with allocated results; writing into `out` would cost more."""
     torch = torch_library.on_threads(1)
     of, back = torch.from_numpy(frames), torch.from_numpy(spectra)
     size = frames.shape[1:]
@@ -315,7 +315,7 @@ def blas_of_one() -> Blas:
 
 
 def bound(problem: Conv, workspace: int, stages: Callable[[dict[str, Array]], Stages], kept: bool = False) -> Bind:
-    """Return a bind that runs all stages in order; if `kept`, the filter's transform only for a new filter."""
+    """Return a bind that runs all stages in order; if `kept`, only a changed filter is transformed."""
     held = Held()
 
     def bind(buffers: Sequence[Array]) -> Launch:
@@ -341,7 +341,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, library: Library, k
 def keeping(
     each: Variant[Conv], prepare: Prepare, work: Callable[[Conv], Work], roles: tuple[str, ...]
 ) -> Variant[Conv]:
-    """Return the row that keeps its filter's spectrum."""
+    """Return the row `each` as its variant `-kept`, which caches the filter's spectrum."""
 
     def accepts(problem: Conv) -> str | None:
         return cached_filter.reads_filter(problem) or each.accepts(problem)
@@ -352,7 +352,7 @@ def keeping(
 
 
 def beside_openblas(provider: Provider) -> Provider:
-    """Return the provider of transforms whose products are OpenBLAS's."""
+    """Return a transform provider that is missing also if OpenBLAS, used for the products, is missing."""
     return replace(provider, missing=lambda: provider.missing() or openblas.missing("numpy"))
 
 

@@ -56,7 +56,7 @@ class FramePlan:
     on: cublas.Handle
     frames: Any
     spectra: Mapping[str, Any]
-    area: Any
+    area: Any  # workspace that all plans share
     plans: Mapping[str, cufft.Plan]
 
     @property
@@ -84,7 +84,7 @@ def make(problem: Conv, device: Any, setting: Setting) -> FramePlan:
 
 
 def steps(plan: FramePlan, at: Mapping[str, int], uses: int = 1) -> list[Step]:
-    """Return the steps of a call that uses the filter's transform `uses` times; `at`: operands' addresses by letter."""
+    """Return the steps of a call with `uses` uses of a filter transform; `at`: addresses by letter."""
     *inputs, output = plan.problem.letters
     filters = transform(plan, "w", at["w"]) if "w" in inputs else []
     others = [step for name in inputs if name != "w" for step in transform(plan, name, at[name])]
@@ -120,7 +120,7 @@ def products(plan: FramePlan) -> Step:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, uses: int = 1) -> Bind:
-    """Prepare a call whose transform of the filter serves `uses` uses."""
+    """Prepare a call in which one transform of the filter serves `uses` convolutions."""
     plan = make(problem, device, setting)
 
     def bind(buffers: Sequence[Any]) -> Launch:

@@ -19,8 +19,8 @@ from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("im2col.c")
-LIMIT = 512 << 10  # bytes of columns where a workspace is limited: they stay in a core's second cache
-PIECE = 16  # outputs: a block is a multiple of it, as the library's own blocks are
+LIMIT = 512 << 10  # bytes of a block's columns without --workspace: they stay in a core's second-level cache
+PIECE = 16  # outputs of which a block is a multiple, as the library's blocks are
 Block = Callable[[Conv, "Setting"], int]
 # `problem` of im2col.c
 Argument = structure(
@@ -31,19 +31,19 @@ Argument = structure(
 
 
 def whole_image(problem: Conv, setting: Setting) -> int:
-    """Return the outputs of an image, to be computed at a time."""
+    """Return the outputs of a block that covers an image."""
     return problem.outputs_of_image
 
 
 def limited(problem: Conv, setting: Setting) -> int:
-    """Return the outputs whose columns stay within the limit, at least one unless a user set the limit."""
+    """Return the outputs whose columns fit --workspace, by default LIMIT; 0 if --workspace is too small."""
     column = _column(problem)
     most = max(1, LIMIT // column) if setting.workspace is None else setting.workspace // column
     return min(problem.outputs_of_image, most if most < PIECE else most - most % PIECE)
 
 
 def workspace(problem: Conv, setting: Setting, block: Block) -> int:
-    """Return the bytes of the columns of one group. Raises Unavailable if they cannot hold one output."""
+    """Return the bytes of the columns of one group. Raises Unavailable if --workspace is too small."""
     outputs = block(problem, setting)
     if not outputs:
         raise Unavailable(f"the columns of one output take more: --workspace {_column(problem)}")
@@ -55,7 +55,7 @@ def _column(problem: Conv) -> int:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, block: Block | None) -> Bind:
-    """Prepare products of `block` outputs at a time, or without columns if None."""
+    """Prepare products of blocks of outputs, or of the image without columns if `block` is None."""
     maths.alone(setting)
     blas = openblas.load("numpy")
     blas.set_threads(1)
@@ -102,12 +102,12 @@ def geometry(problem: Conv) -> dict[str, Any]:
 
 
 def plain(problem: Conv) -> str | None:
-    """Return why columns cannot hold a problem's layout, or None."""
+    """Return why columns cannot hold a problem's layout, or None if they can."""
     return "it has no such layout: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def one_by_one(problem: Conv) -> str | None:
-    """Return why the image itself is not the columns, or None."""
+    """Return why the image cannot serve as its columns, or None if it can."""
     if (problem.r, problem.s, problem.stride) != (1, 1, 1):
         return "one product an image: --r 1 --s 1 --stride 1"
     if any((problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right)):

@@ -10,9 +10,9 @@ from kernels.ops.conv.shape import PASSES, Shape
 SOURCE = Path(__file__).with_name("implicit.cu")
 KERNELS = tuple(f"implicit_{x}" for x in PASSES)
 TILE, THREADS = 64, 256  # rows and columns of the result that a block computes; its threads
-USEFUL, BLOCKS, LONG = 16, 32, 10_000  # rows of a tile's 64; blocks of a result; terms of its sums
-LARGE = 1e9  # FLOPs beyond which a problem that wastes the card is refused, because rivals would wait
-PLACES = (1 << 31) - TILE  # pixels, results, terms: indices of 32 bits, whose divisions cost less
+USEFUL, BLOCKS, LONG = 16, 32, 10_000  # least useful rows of a tile; least blocks for sums of more than LONG terms
+LARGE = 1e9  # FLOPs beyond which a problem that wastes the card is refused, because other variants would wait for it
+PLACES = (1 << 31) - TILE  # limit of pixels, results and terms: 32-bit indices, because their division is cheaper
 
 
 def kernel(problem: Shape) -> str:
@@ -21,7 +21,7 @@ def kernel(problem: Shape) -> str:
 
 
 def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
-    """Return the only launch of a problem."""
+    """Return the geometry of the problem's only launch."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     down, across = (line.outputs for line in problem.lines)
     _, blocks = tiles(problem)
@@ -31,7 +31,7 @@ def launches(problem: Shape, name: str) -> tuple[Geometry, ...]:
 
 
 def tiles(problem: Shape) -> tuple[int, int]:
-    """Return the rows of a group's product, and the number of blocks of all groups."""
+    """Return the rows of one group's implicit product, and the number of blocks of all groups."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     rows, cols = {
         "forward": (k, problem.n * problem.outputs_of_image),
@@ -42,7 +42,7 @@ def tiles(problem: Shape) -> tuple[int, int]:
 
 
 def refused(problem: Shape) -> str | None:
-    """Return why there is no kernel for a problem, or None."""
+    """Return why the implicit kernels refuse a problem, or None if they accept it."""
     if problem.layout != "nchw":
         return "it finds its factors where the channels lie before the pixels: --layout nchw"
     rows, blocks = tiles(problem)

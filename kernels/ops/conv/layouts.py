@@ -18,7 +18,7 @@ LAYOUTS = ("nchw", "nhwc", "nchw16c")
 
 
 def images(layout: str, n: int, channels: int, height: int, width: int) -> tuple[int, ...]:
-    """Return the shape of an operand of images."""
+    """Return the shape of an image operand in the layout."""
     if layout == "nhwc":
         return n, height, width, channels
     if layout == "nchw16c":
@@ -27,7 +27,7 @@ def images(layout: str, n: int, channels: int, height: int, width: int) -> tuple
 
 
 def filters(layout: str, k: int, c: int, r: int, s: int) -> tuple[int, ...]:
-    """Return the shape of an operand of filters."""
+    """Return the shape of a filter operand in the layout."""
     if layout == "nhwc":
         return k, r, s, c
     if layout == "nchw16c":
@@ -36,7 +36,7 @@ def filters(layout: str, k: int, c: int, r: int, s: int) -> tuple[int, ...]:
 
 
 def plain(layout: str, array: Array) -> Array:
-    """Return an operand with axes images or filters, channels, row, column; a view if possible."""
+    """Return an operand with plain axes (image or filter, channel, row, column), a view if possible."""
     if layout == "nhwc":
         return array.transpose(0, 3, 1, 2)
     if layout == "nchw":
@@ -48,7 +48,7 @@ def plain(layout: str, array: Array) -> Array:
 
 
 def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
-    """Return a plain operand in the layout."""
+    """Return an operand, given with plain axes, in the layout; the inverse of `plain`."""
     if layout == "nhwc":
         return array.transpose(0, 2, 3, 1)
     if layout == "nchw":
@@ -61,7 +61,7 @@ def laid(layout: str, array: Array, *, of_filters: bool) -> Array:
 
 
 def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int], columns: Sequence[int]) -> Places:
-    """Return the places along each axis of an operand of images; nchw16c takes whole blocks of channels."""
+    """Return the indices along each axis of an image operand; in nchw16c `channels` are full blocks."""
     down, across = np.asarray(rows), np.asarray(columns)
     if layout == "nhwc":
         return n, down, across, channels
@@ -71,7 +71,7 @@ def image_places(layout: str, n: Numbers, channels: Numbers, rows: Sequence[int]
 
 
 def filter_places(layout: str, k: Numbers, c: Numbers, r: Sequence[int], s: Sequence[int]) -> Places:
-    """Return the places along each axis of an operand of filters; nchw16c takes whole blocks of channels."""
+    """Return the indices along each axis of a filter operand; in nchw16c `k` and `c` are full blocks."""
     down, across = np.asarray(r), np.asarray(s)
     if layout == "nhwc":
         return k, down, across, c

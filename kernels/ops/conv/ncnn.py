@@ -1,7 +1,7 @@
 """ncnn's convolutions by the algorithm of its choice, an image at a time, forward alone.
 
 ncnn transforms or packs the filter when the network is loaded: compare with rows that keep the filter's transform.
-ncnn does not tell which Winograd tile it takes, so the tile is detected from where the roundings of one large number
+ncnn does not report its Winograd tile, so the tile is detected from how far the rounding errors of one large input
 spread. Results are copied out of ncnn's memory."""
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kernels.problem import Array, Work
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
-FEW = 8  # channels of images and of results up to which it takes no Winograd
+FEW = 8  # channels and filters up to which ncnn uses no Winograd
 OPTIONS = {f"use_{x}_convolution": True for x in ("winograd", "winograd23", "winograd43", "winograd63", "sgemm")}
 WORK = {algorithm.m: partial(algorithm.work, kept=True) for name, algorithm, *_ in ALGORITHMS}
-PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of an image, and place, padding included, and size of its large number
-# Tile by the first and last row that roundings reach; at the end of the tile before, the large number meets zero taps.
+PROBE, SPIKE, LARGE = 24, 9, 1e7  # rows of a test image; padded row and column, and value, of its large number
+# Tile by the first and last row with errors; at the end of the tile before, the large number meets zero taps.
 REACHED = {(8, 9): 2, (8, 11): 4, (6, 11): 6}
-ROUNDED = 1e-3  # errors of numbers around 1 beside the large one
+ROUNDED = 1e-3  # least error, of outputs around 1, that counts as the large number's rounding
 
 
 def text(problem: Conv) -> str:
-    """Return the network: an input with its size, which decides among ncnn's tiles, and the layer."""
+    """Return ncnn's network text: the layer after an input, whose size affects ncnn's choice of tile."""
     top, left, bottom, right = problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right
     fields = {0: problem.k, 1: problem.s, 11: problem.r, 2: problem.dilation, 12: problem.dilation}
     fields |= {3: problem.stride, 13: problem.stride, 4: left, 14: top, 15: right, 16: bottom, 5: 0}
@@ -64,9 +64,9 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
 
 
 def tile(problem: Conv, threads: int, options: Mapping[str, bool] = OPTIONS) -> int:
-    """Return the outputs of the Winograd tile that ncnn takes, detected in an answer; 0 without tiles.
+    """Return m of ncnn's Winograd tile F(m,3), detected in a test output, or 0 without Winograd.
 
-    A filter that copies the image errs only within the tile of one large number. Raises Unavailable for another
+    With a filter that copies the image, only the tile of the large number has errors. Raises Unavailable for another
     pattern."""
     w = np.zeros((problem.k, problem.c, 3, 3), np.float32)
     channels = np.arange(problem.k) % problem.c
@@ -88,7 +88,7 @@ def tile(problem: Conv, threads: int, options: Mapping[str, bool] = OPTIONS) -> 
 
 
 def accepts(problem: Conv) -> str | None:
-    """Return why ncnn cannot do a problem, or None."""
+    """Return why ncnn cannot do a problem, or None if it can."""
     if problem.direction != "forward":
         return "it has a forward pass alone: --direction forward"
     if problem.layout != "nchw":
@@ -99,7 +99,7 @@ def accepts(problem: Conv) -> str | None:
 
 
 def by_tiles(problem: Conv) -> str | None:
-    """Return why ncnn takes no Winograd tiles for a problem, or None."""
+    """Return why ncnn uses no Winograd tiles for a problem, or None if it may."""
     if (problem.r, problem.s) != (3, 3):
         return "its Winograd is for filters of 3x3: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1:
@@ -118,8 +118,8 @@ def least(problem: Conv) -> Work:
     return min((work(problem) for work in WORK.values()), key=lambda work: work.flops)
 
 
-# Growth: the largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py), of 10 problems of 3 to
-# 512 channels and 7 to 224 rows, are 3.3, of its largest tile. More than twice that is allowed.
+# Growth: the largest error seen, in shares of a direct sum's bounds (kernels/ops/conv/truth.py), on 10 problems of 3 to
+# 512 channels and 7 to 224 rows is 3.3, by the largest tile. More than twice that is allowed.
 ROWS: tuple[Variant[Conv], ...] = (
     row(
         NCNN,

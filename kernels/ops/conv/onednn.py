@@ -1,8 +1,8 @@
 """oneDNN's convolutions by the name of the algorithm, through its C API.
 
-Images and filters keep the problem's layout: where an implementation needs another, operands are reordered within
-the call, and the number of reorders follows its name. In nhwc and nchw16c images need no reorder, except for
-Winograd in nhwc."""
+Operands keep the problem's layout: if an implementation needs another layout, the call reorders operands, and the
+kernel's name includes the number of reorders. In nhwc and nchw16c images need no reorder, except for Winograd in
+nhwc."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernels.problem import Array, Work
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
-Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive, and the memory of its arguments
+Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive's description, and its arguments by role
 NAMES = ("first", "second", "result")
 
 
@@ -36,7 +36,7 @@ Step = structure("pointer: primitive arguments", "int64: count")
 
 
 class Convolution(ctypes.Structure):
-    """`struct convolution` of onednn.c."""
+    """C struct `convolution` of onednn.c."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in NAMES),
@@ -66,7 +66,7 @@ class Chain:
             step.count = len(arguments)
 
     def _in_order(self, description: Handle, stored: dict[int, Handle]) -> list[Described]:
-        """Return reorders of inputs, the convolution, and the reorder of its result, with their arguments."""
+        """Return the steps in order: reorders of inputs, the convolution, the reorder of its result."""
         library = self.library
         before: list[Described] = []
         behind: list[Described] = []
@@ -84,7 +84,7 @@ class Chain:
         return [*before, (description, memories), *behind]
 
     def _room(self, layout: ctypes.c_void_p) -> Handle:
-        """Return allocated memory of a layout."""
+        """Allocate an operand's memory in a layout and return its handle."""
         block = self.device.allocate(self.library.size(layout))
         self.blocks.append(block)
         return self.library.memory(layout, block.ctypes.data)
@@ -99,7 +99,7 @@ class Chain:
                 memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
 
     def structure(self) -> Convolution:
-        """Return a fresh structure, which this chain must outlive."""
+        """Return a new C structure of this chain, which must live as long as the structure."""
         library = self.library
         return Convolution(
             memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self._operands.values())),
@@ -113,7 +113,7 @@ class Chain:
 
 
 def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
-    """Return the arguments of one primitive."""
+    """Return the C array of a primitive's arguments, given its memory by role."""
     array = (Argument * len(memories))()
     for argument, (role, memory) in zip(array, memories.items(), strict=True):
         argument.role, argument.memory = role, memory.place.value
@@ -121,14 +121,14 @@ def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
 
 
 SOURCE = Path(__file__).with_name("onednn.c")
-PASSES = {  # the library's name, and its roles of the operands
+PASSES = {  # the library's name of the pass, and its roles of the operands in the problem's order
     "forward": ("forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
     "dgrad": ("backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
     "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
 }
 FILTERS = (onednn.WEIGHTS, onednn.DIFF_WEIGHTS)
-VECTOR = 64  # bytes to which its stores past the cache are aligned, else they end the process
-TILES = Winograd(("5/8", "3/2"))  # its points of F(4,3)
+VECTOR = 64  # alignment in bytes of its non-temporal stores, which otherwise crash the process
+TILES = Winograd(("5/8", "3/2"))  # oneDNN's interpolation points of F(4,3)
 
 
 def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting], Bind]:
@@ -174,7 +174,7 @@ def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> t
 
 
 def _lines(problem: Conv) -> tuple[Any, ...]:
-    """Return strides, dilations less one, padding before and behind; of the last only what is read."""
+    """Return strides, dilations minus 1, leading padding, and the trailing padding that is read."""
     lines = problem.lines
     behind = (max(0, line.at(line.outputs - 1, line.taps - 1) + 1 - line.size) for line in lines)
     pairs = (
@@ -187,7 +187,7 @@ def _lines(problem: Conv) -> tuple[Any, ...]:
 
 
 def _dims(problem: Conv, role: int) -> tuple[int, ...]:
-    """Return an operand's sizes, images, rows and columns last; grouped filters begin with the groups."""
+    """Return an operand's sizes in plain axes; grouped filters begin with the number of groups."""
     down, across = problem.lines
     if role in FILTERS:
         g = problem.groups
@@ -199,7 +199,7 @@ def _dims(problem: Conv, role: int) -> tuple[int, ...]:
 
 
 def _stored(library: OneDnn, problem: Conv, role: int) -> Handle:
-    """Return the layout of an operand in the problem's memory."""
+    """Return the library's layout of an operand as the problem stores it."""
     dims = _dims(problem, role)
     if problem.layout == "nchw16c":
         return library.blocked(dims, "ABcd16b16a" if role in FILTERS else "aBcd16b")
@@ -213,14 +213,14 @@ def _stored(library: OneDnn, problem: Conv, role: int) -> Handle:
 
 
 def _asked(library: OneDnn, problem: Conv, role: int, fixed: bool) -> Handle:
-    """Return the layout in the convolution's description; a filter's is always the library's choice."""
+    """Return the stored layout if `fixed`; otherwise, and for filters, leave the choice to the library."""
     if fixed and role not in FILTERS:
         return _stored(library, problem, role)
     return library.unset(_dims(problem, role))
 
 
 def without_winograd(problem: Conv) -> str | None:
-    """Return why oneDNN has no Winograd kernel for a problem, or None."""
+    """Return why oneDNN has no Winograd kernel for a problem, or None if it has one."""
     if (problem.r, problem.s) != (3, 3):
         return "its Winograd is for filters of 3x3: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1 or problem.groups > 1:
@@ -231,36 +231,36 @@ def without_winograd(problem: Conv) -> str | None:
 
 
 def wrong_by_winograd(problem: Conv) -> str | None:
-    """Return why oneDNN's Winograd would answer wrongly, or None: seen of oneDNN 3.1, in dgrad alone."""
+    """Return why oneDNN's Winograd would be wrong (seen in 3.1, dgrad only), or None if it is right."""
     if problem.direction == "dgrad" and problem.pad_top != problem.pad_bottom and not without_winograd(problem):
         return "its Winograd is wrong where an image's padding differs above and below: --pad-bottom as --pad-top"
     return None
 
 
 def by_winograd(problem: Conv) -> str | None:
-    """Return why oneDNN's Winograd cannot do a problem, or None."""
+    """Return why oneDNN's Winograd cannot do a problem, or None if it can."""
     return without_winograd(problem) or wrong_by_winograd(problem)
 
 
 def by_gemm(problem: Conv) -> str | None:
-    """Return why oneDNN's products cannot do a problem, or None."""
+    """Return why oneDNN's products cannot do a problem, or None if they can."""
     return "its products take no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def at_least(problem: Conv) -> Work:
-    """Return the least work of oneDNN's choice: Winograd's if allowed; the kernel's name shows the choice."""
+    """Return the least work that oneDNN may choose: Winograd's if possible (not in nhwc), else direct."""
     return problem.direct_work() if without_winograd(problem) or problem.layout == "nhwc" else TILES.work(problem)
 
 
 def by_its_kernel(problem: Conv) -> Conv:
-    """Return the problem for judging: plain if only direct sums are possible, else spread.
+    """Return the problem whose bounds apply: itself if only direct sums are possible, else `spread`.
 
-    A long direct sum has errors that no tile's transform has."""
+    The bounds of `spread` do not allow for the errors of a long direct sum."""
     return problem if without_winograd(problem) else spread(problem)
 
 
-# Largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py): of dense data 0.6, of sparse
-# 2.4, the images smallest; twice that is allowed.
+# Largest errors seen, in shares of a direct sum's bounds (kernels/ops/conv/truth.py): 0.6 on dense data, 2.4 on
+# sparse data, on the smallest images; twice that is allowed.
 GROWTH = 5.0
 ROWS: tuple[Variant[Conv], ...] = (
     row(ONEDNN, "onednn-direct", prepared("direct"), work=Conv.direct_work, roles=(DEFAULT, "sums", "layouts")),

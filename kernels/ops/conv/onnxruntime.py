@@ -1,4 +1,4 @@
-"""ONNX Runtime's convolution, forward alone, as a model of one node: a constant filter is packed at load."""
+"""ONNX Runtime's forward convolution: a model of one node, whose constant filter is packed at load."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernels.variant import Variant, row
 
 IR, OPSET = 8, 13  # read by all releases of the last years
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto's types
-VARINT, BYTES = 0, 2  # how a field lies
+VARINT, BYTES = 0, 2  # protobuf wire types
 
 
 def model(problem: Conv, weights: bytes) -> bytes:
-    """Return the model y = Conv(x, w) with the constant w."""
+    """Return the serialized ONNX model y = Conv(x, w) with the constant w."""
     filters = (problem.k, problem.c // problem.groups, problem.r, problem.s)
     down, across = problem.lines
     x = _value("x", (problem.n, problem.c, problem.h, problem.w))
@@ -32,7 +32,7 @@ def model(problem: Conv, weights: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return an integer with seven bits a byte, the lowest first."""
+    """Return a protobuf varint: seven bits per byte, the lowest first."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)
@@ -82,7 +82,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         x, w, y = buffers
-        current: list[Any] = [None, None]  # the session that is bound to these, and how
+        current: list[Any] = [None, None]  # the session bound to these operands, and its binding
 
         def make() -> object:
             return onnxruntime.session(model(problem, w.tobytes()), setting.threads)
@@ -106,7 +106,7 @@ def _bound(session: Any, x: Array, y: Array) -> Any:
 
 
 def _named(model: bytes) -> str:
-    """Return a name of the kernel by the operations of the optimized model."""
+    """Return a name of the kernel that depends on the operations of the optimized model."""
     text = onnxruntime.optimized(model)
     copies = [name for name in ("ReorderInput", "ReorderOutput") if name.encode() in text]
     how = ", ".join(["channels in blocks (NCHWc)", *copies]) if copies else "Conv of plain images"
@@ -114,7 +114,7 @@ def _named(model: bytes) -> str:
 
 
 def accepts(problem: Conv) -> str | None:
-    """Return why ONNX Runtime cannot do a problem, or None."""
+    """Return why ONNX Runtime cannot do a problem, or None if it can."""
     if problem.direction != "forward":
         return "it has a forward pass alone: --direction forward"
     if problem.layout != "nchw":

@@ -13,7 +13,7 @@ from kernels.problem import GRADED, Array, Arrays, Evidence, Excerpt
 
 NONZERO = 0.01  # share of a sparse probe's elements that are not idle
 DEAR = 10e9  # FLOPs: above it a float64 reference costs more than the measurement
-FEW = 16  # channels of an output: fewer are not projected
+FEW = 16  # output channels: with fewer, the answer is compared in full, not by projections
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Conv(Shape):
     of the filter too (K×R×S×C); nchw16c has blocks of 16 channels last (N×C/16×H×W×16, the filter
     K/16×C/16×R×S×16c×16k).
 
-    FLOPs are nominal: 2·N·K·OH·OW·C/groups·R·S in each pass, multiplications by the zeros around x among them. What
-    a NaN or an infinity makes of an image differs between honest algorithms: those that transform spread it."""
+    FLOPs are nominal: 2·N·K·OH·OW·C/groups·R·S in each pass, multiplications by the zeros around x among them. NaN
+    and infinity are not checked, because correct algorithms that transform spread them over an image."""
 
     probes: ClassVar[tuple[str, ...]] = ("dense", "sparse")
 
@@ -65,12 +65,12 @@ class Conv(Shape):
 class Spread(Conv):
     """The same convolution for kernels whose transforms of images or tiles spread errors over a plane.
 
-    An element's error is as large as its plane's other elements make it, so that a bound of the element's terms
-    alone fails where others are far larger."""
+    An element's error depends on the other elements of its plane, so that a bound of the element's terms alone fails
+    where other elements are far larger."""
 
     planes: ClassVar[tuple[str, ...]] = ("sparse", GRADED)
 
 
 def spread(problem: Conv) -> Conv:
-    """Return the problem whose bounds judge a kernel that transforms."""
+    """Return the problem as `Spread`, with bounds for kernels that transform images or tiles."""
     return Spread(**{x.name: getattr(problem, x.name) for x in fields(problem)})

@@ -1,7 +1,7 @@
 """Checks of large convolutions without the full reference (Freivalds 1977).
 
-The answer's channels times three random vectors, drawn after the first answer to these inputs, are compared, and a
-few parts element by element. With the vectors the float64 reference has three channels instead of hundreds."""
+Compared are three random projections of the answer's channels, on vectors drawn after the first answer to these
+inputs, and a few parts element by element. The projected float64 reference has three channels instead of hundreds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def compare(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str) -> lis
     """Compare the output's projections, then some of its parts."""
     rng = np.random.default_rng()  # from the system's entropy, so that no seed and no input predicts it
     evidence = [_projections(problem, x, got, u, probe, rng)]
-    if probe not in problem.planes:  # a part is too small for those
+    if probe not in problem.planes:  # a part is too small for norms of planes
         evidence += [_part(problem, x, got, u, probe, rng) for _ in range(ENTRIES)]
     return evidence
 
 
 def _projections(problem: Shape, x: Arrays, got: Arrays, u: float, probe: str, rng: np.random.Generator) -> Evidence:
-    """Compare projections; channel errors are independent of the vectors, so they add as root of squares."""
+    """Compare projections; the channels' errors, independent of the vectors, add as a root of squares."""
     operands = problem.operands()
     first, second, answer = (problem.plain((got if x_.role == "out" else x)[x_.name]) for x_ in operands)
     inputs = (first, second)
@@ -44,7 +44,7 @@ def _channel(problem: Shape) -> tuple[int, int]:
 
 
 def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return the vectors, and the true product of the answer's channels with the vectors."""
+    """Return random vectors, and the true projections of the answer's channels on them."""
     which, channel = _channel(problem)
     vectors = rng.standard_normal((VECTORS, inputs[which].shape[channel]))
     both = (_times(vectors, a, channel) if i == which else a.astype(np.float64) for i, a in enumerate(inputs))
@@ -54,7 +54,7 @@ def _projected(problem: Shape, inputs: tuple[Array, Array], rng: np.random.Gener
 def _allowed(problem: Shape, inputs: tuple[Array, Array], probe: str) -> Array:
     """Return the root of the sum of squares of all channels' bounds.
 
-    For quadratic bounds the root is exact, for the others no less than exact (Minkowski)."""
+    The root is exact for quadratic bounds, and not too small for the others (Minkowski)."""
     which, channel = _channel(problem)
     norms = (
         np.sqrt(np.square(a, dtype=np.float64).sum(axis=channel, keepdims=True)) if i == which else a

@@ -14,7 +14,7 @@ from kernels.problem import Array, Arrays, Operand, Problem, Work, axis, directi
 T = TypeVar("T")
 PASSES = ("forward", "dgrad", "wgrad")
 SIDES = ("pad_top", "pad_left", "pad_bottom", "pad_right")
-# The axes by the words of frameworks and texts, with an s or without.
+# Axes by the words that frameworks and texts use, with an s or without.
 CALLED = {
     "batch": ("n",),
     "image": ("h", "w"),
@@ -39,7 +39,7 @@ class Shape(Problem):
 
     op: ClassVar[str] = "conv"
     by_executed: ClassVar[bool] = True
-    planes: ClassVar[tuple[str, ...]] = ()  # probes in which errors are judged by whole planes
+    planes: ClassVar[tuple[str, ...]] = ()  # probes whose errors are bounded by norms of planes, not element by element
 
     called: ClassVar[Mapping[str, tuple[str, ...]]] = CALLED
 
@@ -93,7 +93,7 @@ class Shape(Problem):
 
     @property
     def lines(self) -> tuple[Line, Line]:
-        """The vertical and the horizontal axis."""
+        """The vertical and the horizontal axis, each with its taps, stride, padding and dilation."""
         return (
             Line(self.h, self.r, self.stride, self.pad_top, self.pad_bottom, self.dilation),
             Line(self.w, self.s, self.stride, self.pad_left, self.pad_right, self.dilation),
@@ -101,7 +101,7 @@ class Shape(Problem):
 
     @property
     def outputs_of_image(self) -> int:
-        """OH·OW."""
+        """Outputs of one image and filter, OH·OW."""
         down, across = self.lines
         return down.outputs * across.outputs
 
@@ -116,7 +116,7 @@ class Shape(Problem):
         return 2.0 * self.n * self.k * (self.c // self.groups) * down.pairs * across.pairs
 
     def direct_work(self) -> Work:
-        """Return the work of a direct sum."""
+        """Return the work of direct sums, which skip taps in the padding."""
         return Work(self.inside, self.bytes)
 
     @property
@@ -133,7 +133,7 @@ class Shape(Problem):
 
     @property
     def graded(self) -> dict[str, int]:
-        """Images; for a filter's gradient, which is summed over images, the filters."""
+        """Images of the first input; in wgrad, which sums over images, the filters of dy (not in nchw16c)."""
         if self.direction != "wgrad":
             return {self.operands()[0].name: 0}
         return {"nchw": {"dy": 1}, "nhwc": {"dy": 3}}.get(self.layout, {})
@@ -159,15 +159,15 @@ class Shape(Problem):
         return dict(zip(self.letters, values, strict=True))
 
     def plain(self, array: Array) -> Array:
-        """Return an operand with the axes images or filters, channels, row, column; a view if possible."""
+        """Return an operand with plain axes (image or filter, channel, row, column), a view if possible."""
         return layouts.plain(self.layout, array)
 
     def laid(self, array: Array, name: str) -> Array:
-        """Return a plain operand of that name in the layout."""
+        """Return the operand `name`, given with plain axes, in the problem's layout."""
         return layouts.laid(self.layout, array, of_filters=name in ("w", "dw"))
 
     def inputs(self, x: Arrays) -> tuple[Array, Array]:
-        """Return both inputs, plain."""
+        """Return both inputs with plain axes (image or filter, channel, row, column)."""
         first, second = (self.plain(x[operand.name]) for operand in self.operands()[:2])
         return first, second
 

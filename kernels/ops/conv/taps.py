@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Output `o` at tap `t` reads the image at `o * stride + t * dilation - before`; outside it reads zeros."""
+    """An axis: output `o` at tap `t` reads place `o * stride + t * dilation - before`, a zero outside."""
 
-    size: int
+    size: int  # places of the image
     taps: int
     stride: int
-    before: int
-    after: int
+    before: int  # zeros before the image
+    after: int  # zeros after the image
     dilation: int
 
     @property
@@ -26,7 +26,7 @@ class Line:
         return output * self.stride + tap * self.dilation - self.before
 
     def inside(self, tap: int, first: int = 0, last: int | None = None) -> range:
-        """Return the outputs from `first` until before `last` whose tap lies inside the image."""
+        """Return the outputs in [first, last) whose tap lies inside the image."""
         shift = tap * self.dilation - self.before
         begin = max(first, -(shift // self.stride))
         end = min(self.outputs if last is None else last, (self.size - 1 - shift) // self.stride + 1)
@@ -38,7 +38,7 @@ class Line:
         return sum(len(self.inside(tap)) for tap in range(self.taps))
 
     def of_output(self, output: int) -> tuple[range, Line]:
-        """Return the image's places that one output reads, and the line of that part.
+        """Return the image's places that one output reads, and the Line restricted to these places.
 
         The places are empty if the output reads padding alone."""
         first, last = self.at(output, 0), self.at(output, self.taps - 1)
@@ -47,14 +47,14 @@ class Line:
         return places, Line(len(places), self.taps, self.stride, before, after, self.dilation)
 
     def of_tap(self, tap: int) -> tuple[range, Line]:
-        """Return the image's places that one tap reads for all outputs, and the line with that tap alone."""
+        """Return the image's places that one tap reads for all outputs, and the Line with that tap alone."""
         first, last = self.at(0, tap), self.at(self.outputs - 1, tap)
         places = range(max(0, first), min(self.size, last + 1))
         before, after = max(0, -first), max(0, last + 1 - self.size)
         return places, Line(len(places), 1, self.stride, before, after, 1)
 
     def of_places(self, first: int, count: int) -> tuple[range, Line]:
-        """Return the outputs that read any of the `count` places from `first` on, and the line of that part.
+        """Return the outputs that read any of `count` places from `first` on, and the Line of these places.
 
         `first` is where some output begins, or 0; `count` is at most a stride."""
         reach = (self.taps - 1) * self.dilation

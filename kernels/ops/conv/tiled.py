@@ -1,9 +1,9 @@
 """Convolution by Fourier transforms of small tiles, in three passes, for images of any size.
 
-The workspace holds a filter's spectrum and those of a few tiles. A tile of outputs reads a tile of the image that is
-wider by a filter less one; of their circular correlation only the outputs that no edge enters are right
-(overlap-save). In the gradient of images, a convolution, the right outputs end the tile. The gradient of filters is
-the correlation of the image's tile with that of the output's gradient alone, summed over all tiles in the products."""
+The workspace holds the spectra of all filters and of a few tiles. A tile of outputs reads an image tile that is wider
+by the filter's size minus 1; in their circular correlation only the outputs that do not wrap around are right
+(overlap-save). In dgrad, a convolution, the right outputs lie at the end of the tile. wgrad correlates image tiles with
+tiles of dy without overlap, and sums over all tiles in the products."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from kernels.setting import Setting
 from kernels.variant import Variant, row
 
 SOURCE = Path(__file__).with_name("tiled.c")
-NEAR, LEAST = 8 << 20, 32  # bytes of a block's spectra, and least tiles of a block, because products need rows
+NEAR, LEAST = 8 << 20, 32  # most bytes of a block's spectra; least tiles of a block, because products need rows
 
-Block: TypeAlias = "tuple[int, int]"  # its first tile, and how many it has
+Block: TypeAlias = "tuple[int, int]"  # (first tile, number of tiles)
 # `tiles` of tiled.c
 Argument = structure("int64: channels height width down across step_down step_across rows columns top left size")
 
 
 @dataclass(frozen=True)
 class Tiling(Reading):
-    """A pass in frames of size × size."""
+    """A convolution pass by tiles, transformed in frames of size × size."""
 
     size: int
 
@@ -64,7 +64,7 @@ class Tiling(Reading):
 
     @property
     def at_once(self) -> int:
-        """Tiles of a block; blocks have about one size."""
+        """Tiles of a block, chosen so that all blocks have about the same size."""
         most = max(LEAST, NEAR // (8 * self.extent(1).frequencies * (self.read + self.written)))
         return -(-self.tiles // -(-self.tiles // most))
 
@@ -73,21 +73,21 @@ class Tiling(Reading):
         return [(first, min(self.at_once, self.tiles - first)) for first in range(0, self.tiles, self.at_once)]
 
     def extent(self, tiles: int) -> Extent:
-        """Return the frames of the filter, and of so many tiles."""
+        """Return the frames of all filters and of the given number of tiles."""
         p = self.problem
         return Extent((self.size, self.size), {"x": tiles * p.c, "w": p.k * p.c, "y": tiles * p.k})
 
 
 def spectra_bytes(tiling: Tiling) -> int:
-    """Return the bytes of the filter's spectra, and of a block's images and outputs."""
+    """Return the bytes of the spectra of all filters and of a block's image and output tiles."""
     extent = tiling.extent(tiling.at_once)
     return 8 * extent.frequencies * sum(extent.planes.values())
 
 
 def work(problem: Conv, size: int, kept: bool = False) -> Work:
-    """Return the transforms of tiles and filters, the filter's unless it is `kept`, and the products.
+    """Return the work of the transforms (not the filters' if `kept`) and the products.
 
-    The filter's spectrum moves at least once, those of a block may stay in cache.
+    Bytes include the filters' spectra once; a block's spectra may stay in cache.
     """
     tiling = Tiling(problem, size)
     extent, of_frame = tiling.extent(tiling.tiles), 2.5 * size**2 * log2(size**2)
@@ -97,7 +97,7 @@ def work(problem: Conv, size: int, kept: bool = False) -> Work:
 
 
 def accepts(problem: Conv, size: int) -> str | None:
-    """Return why tiles of this size cannot or should not do a problem, or None."""
+    """Return why tiles of this size cannot or should not do a problem, or None if they may."""
     if why := fft.transformable(problem):
         return why
     for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
@@ -116,7 +116,7 @@ def plan(problem: Conv, device: Any, blas: Blas, library: fft.Library, size: int
 
 
 def call(planned: Plan, size: int, buffers: dict[str, Array]) -> Stages:
-    """Return the filter's stage and the stage that does the rest block by block, in order."""
+    """Return the stages in order: the filter's transform, then tiles; in wgrad tiles, then the inverse."""
     tiling = Tiling(planned.problem, size)
     tiles = {"tiles": _over(tiling, _of_blocks(planned, tiling, buffers))}
     if planned.problem.direction == "wgrad":
@@ -125,7 +125,7 @@ def call(planned: Plan, size: int, buffers: dict[str, Array]) -> Stages:
 
 
 def _over(tiling: Tiling, steps: list[Callable[[Block], None]]) -> Callable[[], None]:
-    """Return a run of all steps of a block, then those of the next block."""
+    """Return a call that runs all steps of a block before those of the next block."""
     blocks = tiling.blocks
 
     def run() -> None:
@@ -151,15 +151,15 @@ def _geometry(tiling: Tiling, array: Array) -> dict[str, int]:
 
 
 def _frames(planned: Plan, name: str, channels: int, block: Block) -> list[tuple[int, int]]:
-    """Return first frame, counted from the block's, and number of the frames transformed at a time."""
+    """Return (first frame within the block, number of frames) for each batch transformed at once."""
     count, size = block[1] * channels, planned.blocks[name]
     return [(first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Return the transform of input tiles to spectra by frequency.
+    """Return a step that transforms a block's input tiles to spectra, ordered by frequency.
 
-    A tile of the output's gradient, where beside an image, holds the outputs alone."""
+    In wgrad a tile of dy holds its outputs alone, without overlap."""
     alone = planned.problem.direction == "wgrad" and name == "y"
     (rows, columns), (top, left) = ((tiling.size, tiling.size), tiling.before) if not alone else (tiling.steps, (0, 0))
     tiles = Argument(**_geometry(tiling, array), rows=rows, columns=columns, top=top, left=left)
@@ -182,7 +182,7 @@ def _into(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[B
 
 
 def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Block], None]:
-    """Return the transform of spectra by frequency to outputs."""
+    """Return a step that transforms a block's spectra back to outputs."""
     top, left = (span - 1 for span in tiling.spans) if tiling.reverse else (0, 0)
     tiles = Argument(**_geometry(tiling, array), top=top, left=left)
     c, move, channels = planned.c, _library().tiled_out, array.shape[1]
@@ -204,7 +204,7 @@ def _out(planned: Plan, tiling: Tiling, name: str, array: Array) -> Callable[[Bl
 
 
 def _multiply(planned: Plan) -> Callable[[Block], None]:
-    """Return the products of a block; the filter's gradient adds to the sum of the blocks before."""
+    """Return a step that computes a block's products; wgrad adds them to the sum of earlier blocks."""
     argument = fft.products(planned)
     product, place, sums = planned.c.fft_products, ctypes.byref(argument), planned.problem.direction == "wgrad"
 

@@ -1,6 +1,6 @@
-"""PyTorch's convolutions, by its dispatcher's choice and by name.
+"""PyTorch's convolutions, by its dispatcher's choice or by named operator.
 
-PyTorch allocates the result, which is copied to the operand, because a convolution cannot write into it as `out`."""
+PyTorch allocates the result and copies it to the operand, because no convolution writes into `out` directly."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 Call: TypeAlias = "Callable[[], object]"
-Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # of a problem, PyTorch, three plain tensors
+Calls: TypeAlias = "Callable[[Conv, Any, tuple[Any, Any, Any]], Call]"  # (problem, torch, three plain tensors)
 GRADIENTS = {"dgrad": [True, False, False], "wgrad": [False, True, False]}
-# Error growth of its NNPACK's F(6,3), twice the largest seen in shares of the bounds of a direct sum
-# (kernels/ops/conv/truth.py): 3.4 of dense data, 9.5 of sparse ones, the images smallest.
+# Error growth allowed for F(6,3) of PyTorch's NNPACK. The largest errors seen, in shares of a direct sum's bounds
+# (kernels/ops/conv/truth.py), are 3.4 on dense and 9.5 on sparse data, on the smallest images.
 NNPACK_GROWTH = 16.0
 
 
 def prepared(calls: Calls, needs: Callable[[Conv], int] | None = None) -> Callable[[Conv, object, Setting], Bind]:
-    """Return a `prepare` of PyTorch calls; nhwc is channels_last, by the strides of the plain tensors.
+    """Return a `prepare` of PyTorch calls; nhwc operands are passed as channels_last tensors.
 
-    Kernels are named by one call on zeros, whose temporaries are counted too, unless `needs` returns their bytes."""
+    A call on zeros determines the kernel's name and the workspace, unless `needs` returns the workspace's bytes."""
 
     def prepare(problem: Conv, device: object, setting: Setting) -> Bind:
         torch = torch_library.on_threads(setting.threads)
@@ -61,9 +61,9 @@ def default(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """Return a call that pads the image by an operation of its own and convolves without padding.
+    """Return a call that pads the image in a separate operation and convolves without padding.
 
-    The image's gradient is cropped."""
+    In dgrad the padded image's gradient is cropped."""
     how = _how(problem, [0, 0])
     pads = [problem.pad_left, problem.pad_right, problem.pad_top, problem.pad_bottom]
     pad = partial(torch.ops.aten.constant_pad_nd, pad=pads)
@@ -79,7 +79,7 @@ def padded(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """Return a call with a bias of zeros, and with a filter's gradient the unneeded bias's, sums over dy."""
+    """Return a call with a bias of zeros; wgrad also computes the bias's gradient, sums over dy."""
     how = _how(problem, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
     if problem.direction == "forward":
@@ -90,7 +90,7 @@ def biased(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def between_conversions(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """Return a call of the channels_last kernels between conversions of the images and of the result.
+    """Return a call that converts images to channels_last, convolves, and converts the result back.
 
     The library reorders the filter in either layout."""
     last = partial(torch.Tensor.contiguous, memory_format=torch.channels_last)
@@ -129,7 +129,7 @@ def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> 
 
 
 def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
-    """Return a call of im2col and one product an image, the dispatcher's choice for few and small images."""
+    """Return a call of im2col and one product per image, PyTorch's choice for few, small images."""
     aten = torch.ops.aten
     how = ([problem.r, problem.s], [problem.stride] * 2, [problem.pad_top, problem.pad_left])
     first, second, result = tensors
@@ -143,31 +143,31 @@ def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 
 
 def symmetric(problem: Conv) -> str | None:
-    """Return why PyTorch's padding argument cannot express a problem's padding, or None."""
+    """Return why PyTorch's padding argument cannot express a problem's padding, or None if it can."""
     if (problem.pad_top, problem.pad_left) != (problem.pad_bottom, problem.pad_right):
         return "its padding is the same on both sides: --pad-bottom as --pad-top, --pad-right as --pad-left"
     return strided(problem)
 
 
 def strided(problem: Conv) -> str | None:
-    """Return why tensors cannot have a problem's layout, or None."""
+    """Return why tensors cannot have a problem's layout, or None if they can."""
     return None if problem.layout != "nchw16c" else "it has no such layout: --layout nchw or nhwc"
 
 
 def with_bias(problem: Conv) -> str | None:
-    """Return why a bias changes nothing, or None."""
+    """Return why `torch-bias` does not apply to a problem, or None if it does."""
     if problem.direction == "dgrad":
         return "a bias is no part of an image's gradient: --direction forward,wgrad"
     return symmetric(problem)
 
 
 def channels_before(problem: Conv) -> str | None:
-    """Return why there is nothing to convert, or None."""
+    """Return why `torch-relayout` does not apply to a problem, or None if it does."""
     return symmetric(problem) if problem.layout == "nchw" else "it converts images from nchw: --layout nchw"
 
 
 def in_columns(problem: Conv) -> str | None:
-    """Return why PyTorch's im2col cannot do a problem, or None."""
+    """Return why PyTorch's im2col cannot do a problem, or None if it can."""
     if problem.groups > 1 or problem.dilation > 1:
         return "its im2col takes no groups or dilation: --groups 1 --dilation 1"
     return symmetric(problem)
@@ -181,7 +181,7 @@ def columns_bytes(problem: Conv) -> int:
 
 
 def sums_and_bias(problem: Conv) -> Work:
-    """Return the work of direct sums and of one more addition for every result, or for every dy."""
+    """Return the work of direct sums and the bias: one more addition for each element of y or dy."""
     return Work(problem.inside + problem.n * problem.k * problem.outputs_of_image, problem.bytes)
 
 

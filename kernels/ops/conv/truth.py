@@ -1,4 +1,4 @@
-"""The three passes of a convolution in float64, and the sums whose rounding errors bound an answer's.
+"""The three passes of a convolution in float64, and the error bounds of an answer.
 
 All arrays here have the axes images, channels, row, column; filters have outputs, inputs, row, column."""
 
@@ -12,24 +12,24 @@ from kernels.lazy import np
 from kernels.ops.conv.shape import Shape
 from kernels.problem import Array, Arrays, Evidence, once
 
-# Largest honest errors of 22 problems in shares of u √(x² ⋆ w²): direct sums and im2col 95 forward and dgrad, FFT 147;
-# products of TF32 make 14 200 and more.
+# In units of u √(x² ⋆ w²). Largest correct errors of 22 problems: 95 by direct sums and im2col (forward, dgrad), 147
+# by FFT; products in TF32 reach 14 200 and more.
 DENSE = 512.0
-SPARSE = 40.0  # in shares of u |x| ⋆ |w|: 18 were seen, of 16 images of 224 × 224
-PLANES = 16.0  # … of u Σ ‖x‖ ‖w‖, where errors spread
-LOPSIDED = 128.0  # … of terms of one sign: 82
+SPARSE = 40.0  # in units of u |x| ⋆ |w|; the largest seen is 18, on 16 images of 224 × 224
+PLANES = 16.0  # in units of u Σ ‖x‖ ‖w‖, norms of planes, over which errors spread
+LOPSIDED = 128.0  # in units of u |x| ⋆ |w| for terms of one sign; the largest seen is 82
 LOST = 64  # each term of one sign may lose u / LOST, uncompensated: 802 816 terms lose 5 500 u
-# Terms from which on a sum in a row shows its length: of a filter's gradient 1 865 u of 802 816 were seen, forward 540
-# u of 82 944; of kernels that transform at most 0.11 of what their growth allows at any length.
+# Terms beyond which the error of a sequential sum grows with its length: 1 865 u were seen in wgrad with 802 816 terms,
+# 540 u in forward with 82 944. Kernels that transform reach at most 0.11 of what their growth allows at any length.
 LONG = 3136
-# … where factors alone are rounded: 2^-11 of each at most, 2^-10 where it is cut; 7.5 were seen, of sparse data
-# 3.9, and 7.3 in sums of channels.
+# The same if only factors are rounded: by at most 2^-11, or 2^-10 if truncated. The largest seen is 7.5, on sparse data
+# 3.9, and in sums of channels 7.3.
 ROUNDED = {"sparse": 24.0 / SPARSE, "uniform": 8.0 / LOPSIDED}
 ROUNDED_DENSE = 16.0 / DENSE
 
 
 def of_factors(u: float, probe: str) -> float:
-    """Return u in units of the bounds; sums are in single precision even if factors are coarser."""
+    """Return the bounds' unit: u, or, for factors coarser than fp32, fp32's roundoff plus a share of u."""
     single = UNIT_ROUNDOFF["fp32"]
     return u if u < bounds.COARSE else single + ROUNDED.get(probe, ROUNDED_DENSE) * u
 
@@ -37,8 +37,8 @@ def of_factors(u: float, probe: str) -> float:
 def of_sums(problem: Shape, probe: str, first: Array, second: Array) -> Array:
     """Return the elementwise bound in units of u.
 
-    Errors of few terms, and of terms of one sign, do not average out: there the sum of absolute terms counts; norms
-    of planes count for kernels whose errors spread over planes."""
+    Errors of few terms, and of terms of one sign, do not average out, so that their bound is the sum of absolute terms.
+    For kernels whose errors spread over planes, the bound is made of norms of planes."""
     if probe in problem.planes:
         size = planes(problem, first, second)
         return np.broadcast_to(PLANES * size, problem.plain(np.empty(problem.outputs[0].shape, np.bool_)).shape)
@@ -90,13 +90,13 @@ def quadratic(problem: Shape, first: Array, second: Array) -> Array:
 def planes(problem: Shape, first: Array, second: Array) -> Array:
     """Return Σ ‖plane of the first‖₂ ‖plane of the second‖₂, one number for a plane of the output.
 
-    Transforms of whole images or tiles spread the error of one element over all of them."""
+    Transforms of images or tiles spread the error of one element over all elements."""
     a, b = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=(2, 3), keepdims=True)) for x in (first, second))
     return output(problem.of_planes, a, b)
 
 
 def _parts(problem: Shape) -> Iterator[tuple[int, slice, slice]]:
-    """Yield every image with each group of input channels and of output channels."""
+    """Yield every image with each group's slices of input channels and of output channels."""
     c, k = problem.c // problem.groups, problem.k // problem.groups
     for image in range(problem.n):
         for group in range(problem.groups):
@@ -104,7 +104,7 @@ def _parts(problem: Shape) -> Iterator[tuple[int, slice, slice]]:
 
 
 def _blocks(problem: Shape) -> Iterator[slice]:
-    """Yield rows of the output whose columns of im2col are few enough."""
+    """Yield slices of output rows, each with at most COLUMNS elements of im2col or a single row."""
     down, across = problem.lines
     row = problem.c // problem.groups * problem.r * problem.s * across.outputs
     step = max(1, COLUMNS // row)
@@ -160,7 +160,7 @@ def _forward(problem: Shape, x: Array, w: Array) -> Array:
 
 
 def _shifted(problem: Shape, x: Array, w: Array, y: Array) -> None:
-    """Add to the result y of one image each tap times the whole image, shifted.
+    """Add each tap's product with the shifted image to `y`, the result of one image.
 
     This reads and writes less than im2col if an image has more channels than its result."""
     pixels = x.reshape(problem.c, -1)

@@ -1,4 +1,4 @@
-"""All kernels of a convolution, by provider."""
+"""Convolution variants on a CPU, by provider."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("winograd.c")
-LANES = 16  # channels of a vector, at most: leading dimensions are multiples
-NEAR = 5 << 18  # bytes of V and M together, so that they stay in a second-level cache with what is multiplied …
-THIN, SHARE = 24, 5  # … where that is so many tiles, and such a share of the channels' mean. Else the block is larger:
-COLUMNS = 128  # so many tiles at least, and as many as the mean, or U is read more often than V and M
-APART = 16  # floats between matrices of a power of two, whose lines would meet in the same sets of a cache
+LANES = 16  # most channels of a vector; leading dimensions are multiples of it
+NEAR = 5 << 18  # bytes of V and M together, so that they and the part of U in use stay in a second-level cache …
+THIN, SHARE = 24, 5  # … if these are at least THIN tiles and the mean of the channels / SHARE. Else a block has
+COLUMNS = 128  # tiles at least, and as many as that mean, or U is read more often than V and M
+APART = 16  # floats between matrices, which a power of two apart would compete for the same cache sets
 
 
 # `images` and `filters` of winograd.c
@@ -38,7 +38,7 @@ Filters = structure("int64: rows columns row row_block column column_block tap")
 
 
 class Argument(ctypes.Structure):
-    """`winograd` of winograd.c."""
+    """C struct `winograd` of winograd.c."""
 
     _fields_ = (
         *((name, maths.POINTER) for name in ("first", "second", "result", "sgemm", "v", "m", "u", "strip", "kept")),
@@ -54,13 +54,13 @@ class Argument(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Tiling(Reading):
-    """A pass in tiles of F(m, 3)."""
+    """A convolution pass in tiles of F(m, 3)."""
 
     m: int
 
     @property
     def columns(self) -> int:
-        """Columns of the filters' transforms."""
+        """Columns of U, the filters' transforms: filters in the forward pass, else channels."""
         return self.problem.k if self.problem.direction == "forward" else self.problem.c
 
     @property
@@ -78,7 +78,7 @@ class Tiling(Reading):
 
     @property
     def rows(self) -> int:
-        """Rows of tiles in a block; blocks have about one size."""
+        """Rows of tiles in a block, chosen so that all blocks have about the same size."""
         total, mean = self.problem.n * self.down, (self.read + self.written) // 2
         rows = NEAR // (4 * self.products * (padded(self.read) + padded(self.written)) * self.across)
         if rows * self.across < max(THIN, mean // SHARE):
@@ -104,7 +104,7 @@ def padded(channels: int) -> int:
 
 
 def images(layout: str, channels: int, height: int, width: int) -> ctypes.Structure:
-    """Return strides of images in a layout."""
+    """Return the C struct of the images' strides in a layout."""
     pixels = height * width
     row, pixel, channel, block = {
         "nchw": (width, 1, pixels, BLOCK * pixels),
@@ -115,7 +115,7 @@ def images(layout: str, channels: int, height: int, width: int) -> ctypes.Struct
 
 
 def filters(problem: Conv) -> ctypes.Structure:
-    """Return strides of filters as the matrices of the products; of their gradient, as its result."""
+    """Return the C struct of the filters' strides, by rows and columns of the matrices U."""
     c, taps = problem.c, TAPS * TAPS
     of_filter, of_channel, tap = {
         "nchw": ((c * taps, BLOCK * c * taps), (taps, BLOCK * taps), 1),
@@ -129,7 +129,7 @@ def filters(problem: Conv) -> ctypes.Structure:
 
 @dataclass(frozen=True)
 class Winograd:
-    """F(m, 3) with 0, ± the sizes and infinity as its points."""
+    """Winograd's algorithm F(m, 3) with the interpolation points 0, ± `sizes` and infinity."""
 
     sizes: tuple[str, ...]
 
@@ -144,7 +144,7 @@ class Winograd:
         return (*maths.flags(), f"-DM={self.m}", *(f"-D{name}={_text(matrix)}" for name, matrix in named.items()))
 
     def argument(self, problem: Conv) -> Argument:
-        """Return the argument of the C functions without addresses."""
+        """Return the argument of the C functions, with its addresses unset."""
         tiling = Tiling(problem, self.m)
         floats = tiling.floats
         size, result_size = tiling.sizes
@@ -173,7 +173,7 @@ class Winograd:
         return self._bind(problem, device, setting, name)
 
     def _bind(self, problem: Conv, device: Any, setting: Setting, name: str) -> Bind:
-        """Return the bind of winograd_NAME of winograd.c."""
+        """Return a bind of the function winograd_NAME of winograd.c."""
         maths.alone(setting)
         blas = openblas.load("numpy")
         blas.set_threads(1)
@@ -198,9 +198,9 @@ class Winograd:
         return bind
 
     def work(self, problem: Conv, *, kept: bool = False) -> Work:
-        """Return the products and transforms of a call, the filter's transform unless it is `kept`.
+        """Return the work of products and transforms, without the filters' transform if `kept`.
 
-        A transform is so many operations for each line of a tile. V and M stay in the cache.
+        An image or output tile takes LINE operations for each of its lines. V and M stay in the cache, uncounted.
         """
         tiling = Tiling(problem, self.m)
         a, tiles = self.m + TAPS - 1, problem.n * tiling.down * tiling.across
@@ -211,7 +211,7 @@ class Winograd:
         return Work(images + products + (0.0 if kept else filters), problem.bytes)
 
 
-# Operations that transform one line of a tile of an image, and of an output.
+# By m: operations that transform one line of an image tile, and of an output tile.
 LINE = {2: (4, 4), 4: (19, 13), 6: (34, 30)}
 
 
@@ -232,7 +232,7 @@ def accepts(problem: Conv, *, kept: bool = False) -> str | None:
 
 
 def called(problem: Conv) -> str:
-    """Return the products, one for each place of a tile, as a column-major BLAS call."""
+    """Return the column-major BLAS call of the products, one for each element of a tile."""
     form = "TN = sgemm(N,T)" if problem.direction == "wgrad" else "NN = sgemm(N,N)"
     return f"{form}, one a place of a tile"
 
@@ -252,9 +252,9 @@ def _row(name: str, algorithm: Winograd, growth: float, roles: tuple[str, ...], 
     )
 
 
-# Growth: the largest errors in shares of the bounds of a direct sum (kernels/ops/conv/truth.py), of 320 problems of 1
-# to 512 channels and 1 to 60 rows in three passes, were 0.3, 1.9, 4.2 and 7.4, all of sparse data; of dense data 0.2,
-# 0.9, 3.0 and 4.3. Twice that is allowed.
+# Growth: largest errors, in shares of a direct sum's bounds (kernels/ops/conv/truth.py), on 320 problems of 1 to 512
+# channels and 1 to 60 rows in three passes, were 0.3, 1.9, 4.2 and 7.4 on sparse data, and 0.2, 0.9, 3.0 and 4.3 on
+# dense data. At least twice the larger error is allowed.
 ALGORITHMS: tuple[tuple[str, Winograd, float, tuple[str, ...]], ...] = (
     ("winograd-2x3", Winograd(("1",)), 1.0, ("winograd",)),
     ("winograd-4x3", Winograd(("5/8", "3/2")), 4.0, (DEFAULT, "winograd")),

@@ -1,4 +1,4 @@
-"""Winograd's convolutions on a GPU: transforms of winograd.cu around one cuBLAS product a tile place."""
+"""Winograd's convolutions on a GPU: winograd.cu's transforms around a cuBLAS product per tile element."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Step = Callable[[], object]
 
 
 def geometry(problem: Conv, name: str, places: tuple[str, str]) -> Geometry:
-    """Return a launch of one stage of a pass; `places`: names of its source and target."""
+    """Return the launch of kernel `name`, one stage of a pass; `places` name its source and target."""
     m, stage = int(name.removeprefix("winograd").partition("_")[0]), name.partition("_")[2]
     numbers = _of_filters(problem, stage) if stage.endswith("filter") else _of_tiles(problem, stage, m)
     threads = numbers[0] * (numbers[-2] * numbers[-1] if not stage.endswith("filter") else numbers[1])
@@ -47,7 +47,7 @@ def _of_tiles(problem: Conv, stage: str, m: int) -> tuple[int, ...]:
 
 
 def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
-    """Prepare a call that transforms all tiles at once."""
+    """Prepare F(m, 3) with the tiles of all images transformed at once."""
     on = device.blas()
     for name in KERNELS:
         device.function(SOURCE, name)  # compiles before the bind
@@ -70,7 +70,7 @@ def prepare(problem: Conv, device: Any, setting: Setting, *, m: int) -> Bind:
 
 
 def _steps(problem: Conv, device: Any, on: cublas.Handle, at: Mapping[str, int], m: int) -> list[Step]:
-    """Return the steps of a pass; V belongs to x and M to y in all passes: dgrad reads M and makes V."""
+    """Return the steps of a pass; V holds the tiles of x and M those of y, so that dgrad writes V."""
 
     def launch(stage: str, source: str, target: str) -> Step:
         stage_geometry = geometry(problem, f"winograd{m}_{stage}", (source, target))

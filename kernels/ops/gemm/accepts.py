@@ -1,4 +1,4 @@
-"""Conditions on a product that several rows of the tables share, with their reasons."""
+"""Conditions shared by several variants: each returns why it cannot run a product, or None if it can."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Accepts: TypeAlias = Callable[[Gemm], str | None]
 
 
 def typed(*types: str, also: Accepts | None = None) -> Accepts:
-    """Return the condition that the element type is one of `types`, and that `also` holds."""
+    """Return a condition: the element type is one of `types`, and `also`, if given, accepts the problem."""
 
     def accepts(problem: Gemm) -> str | None:
         if problem.dtype not in types:
@@ -22,14 +22,14 @@ def typed(*types: str, also: Accepts | None = None) -> Accepts:
 
 
 def plain(problem: Gemm) -> str | None:
-    """Return why a call without alpha and beta cannot compute `problem`, or None."""
+    """Return why a call without alpha and beta cannot compute `problem`, or None if it can."""
     if problem.alpha != 1 or problem.beta != 0:
         return "its call has no alpha and beta: --alpha 1 --beta 0"
     return None
 
 
 def up_to(gflop: float, why: str) -> Accepts:
-    """Return the condition that a product has at most `gflop`, so that it takes no minutes."""
+    """Return a condition: a product has at most `gflop` GFLOP, since a slow kernel would take minutes."""
 
     def accepts(problem: Gemm) -> str | None:
         return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
@@ -38,7 +38,7 @@ def up_to(gflop: float, why: str) -> Accepts:
 
 
 def transposes(uses: int) -> Accepts:
-    """Return the condition of strategies that copy transposed operands and then multiply `uses` times."""
+    """Return a condition: an operand is transposed and, if a copy serves several `uses`, beta is 0."""
 
     def accepts(problem: Gemm) -> str | None:
         if problem.trans == "nn":
@@ -58,7 +58,7 @@ def column_major(problem: Gemm) -> str:
 
 
 def torch_call(problem: Gemm) -> str:
-    """Return the BLAS call that PyTorch makes in float32; in other types the function that is called."""
+    """Return PyTorch's column-major BLAS call in float32, or the torch function's name in other types."""
     if problem.dtype == "fp32":
         return column_major(problem)
     name = "torch._int_mm" if problem.dtype == "int8" else "torch.mm"
@@ -73,6 +73,6 @@ def numpy_call(problem: Gemm) -> str:
 
 
 def copied(problem: Gemm) -> float:
-    """Return the bytes that a copy of the transposed operands reads and writes."""
+    """Return the bytes that are read and written to copy the transposed operands."""
     sizes = {x.name: x.nbytes for x in problem.operands()}
     return 2.0 * sum(sizes[name] for name, layout in zip("ab", problem.trans, strict=True) if layout == "t")

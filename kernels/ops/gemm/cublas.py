@@ -17,16 +17,16 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transpose import variants as transpose
 from kernels.problem import Operand, Problem
 
-OFFERS = 16  # algorithms of cuBLASLt that are tried for the best
+OFFERS = 16  # algorithms of cuBLASLt's heuristic that are timed to find the fastest
 
 Place = tuple[int, int]
 Words = tuple[tuple[int, int], tuple[int, int, int], tuple[float, float], Place, Place, Place]
 
 
 def words(problem: Gemm, places: Sequence[int]) -> Words:
-    """Return the column-major call's flags, sizes, factors and operands (address, ld).
+    """Return the column-major call's transpose flags, sizes, (alpha, beta) and operands as (address, ld).
 
-    `places` are the addresses of A, B and C.
+    `places`: addresses of A, B and C; the operands are returned in the order B, A, C.
     """
     a, b, c = problem.operands()
     flags = (int(problem.trans[1] == "t"), int(problem.trans[0] == "t"))
@@ -40,7 +40,7 @@ def addresses(buffers: Sequence[Any]) -> list[int]:
 
 
 def call_of(on: cublas.Handle, problem: Gemm, places: Sequence[int]) -> Callable[[], None]:
-    """Return a call of cublasSgemm, strict in its default math mode, or of cublasGemmEx for other types."""
+    """Return a call of cublasSgemm in its default math mode (no TF32), or cublasGemmEx for other types."""
     if problem.dtype == "fp32":
         return cublas.sgemm(on, *words(problem, places))
     return cublas.gemm_ex(on, problem.dtype, *words(problem, places))
@@ -57,7 +57,7 @@ def product(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
-    """Prepare cublasGemmEx with CUBLAS_COMPUTE_32F_PEDANTIC: single precision, whatever is set elsewhere."""
+    """Prepare cublasGemmEx with CUBLAS_COMPUTE_32F_PEDANTIC: single precision in every math mode."""
     on = device.blas()
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -68,9 +68,9 @@ def pedantic(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, object], Bind]:
-    """Return a prepare of cuBLASLt with the heuristic's first algorithm, or, if `best`, the fastest.
+    """Return a `prepare` of cuBLASLt with its heuristic's first algorithm or, if `best`, the fastest.
 
-    The trial takes up to OFFERS algorithms on scratch operands; `strict` selects the pedantic compute type.
+    `best` times up to OFFERS algorithms on scratch operands; `strict` selects the pedantic compute type.
     """
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
@@ -108,7 +108,7 @@ def light(best: bool = False, strict: bool = False) -> Callable[[Gemm, Any, obje
 
 
 def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
-    """Return operands of normal numbers, whose values do not matter, and their addresses."""
+    """Return scratch operands, filled with random numbers, and their addresses."""
     blocks = []
     for x in problem.operands():
         block = device.allocate(x.nbytes)
@@ -118,16 +118,16 @@ def scratch(problem: Problem, device: Any) -> tuple[Any, list[int]]:
 
 
 def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
-    """Return a prepare that transposes operands and then multiplies as NN, `uses` times.
+    """Return a `prepare` that copies transposed operands, then multiplies the copies as NN `uses` times.
 
-    The transposition is by our tiles if `tiled`, else by cublasSgeam.
+    The suite's tiled kernel transposes if `tiled`, else cublasSgeam.
     """
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         on = device.blas()
         stored = {x.name: x for x in problem.operands()}
         copies = {name: _room(device, stored[name]) for name, flag in zip("ab", problem.trans) if flag == "t"}  # noqa: B905
-        # A copy is packed, its rows the columns of what was stored.
+        # A copy has no padding, and its rows are the stored operand's columns.
         lds = {name: x.shape[0] if name in copies else x.ld for name, x in stored.items()}
         workspace = cublas.WORKSPACE + sum(int(block.nbytes) for block in copies.values())
         sizes, scale = (problem.n, problem.m, problem.k), (problem.alpha, problem.beta)
@@ -149,7 +149,7 @@ def strategy(uses: int, tiled: bool) -> Callable[[Gemm, Any, object], Bind]:
 
 
 def _room(device: Any, x: Operand) -> Any:
-    """Allocate a packed copy of x, filled with normal numbers for a use without its copy."""
+    """Allocate the packed transpose of x, filled with random numbers until the first launch."""
     block = device.allocate(4 * x.shape[0] * x.shape[1])
     device.scatter(block, x.shape[0])
     return block
@@ -158,7 +158,7 @@ def _room(device: Any, x: Operand) -> Any:
 def transposed(
     device: Any, on: cublas.Handle, x: Operand, source: int, target: int, tiled: bool
 ) -> Callable[[], object]:
-    """Return a call that writes xᵀ, packed, to the address `target`: by our tiles, or by cublasSgeam."""
+    """Return a call that writes xᵀ without padding to address `target`, by our tiles or cublasSgeam."""
     rows, cols = x.shape
     if not tiled:  # column-major: x is cols × rows there, and its transpose rows × cols
         return cublas.sgeam_transpose(on, rows, cols, (source, x.ld), (target, rows))
@@ -167,5 +167,5 @@ def transposed(
 
 
 def _launch(call: Callable[[], None], workspace: int, buffers: Sequence[Any]) -> Launch:
-    """Return the launch of one product; it keeps the buffers whose addresses the call holds."""
+    """Return the launch of one product, which keeps alive the buffers whose addresses `call` uses."""
     return held(call, tuple(buffers), workspace=workspace, capturable=True, kernels=cublas.KERNELS)

@@ -35,14 +35,14 @@ def _row(provider: Provider, name: str, prepare: Any, *types: str, **more: Any) 
 
 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
-    """Return `cuda-transpose-then-nn[:geam]`: our tiles, or cublasSgeam, then cuBLAS's NN."""
+    """Return `cuda-transpose-then-nn[:geam]`: transpose by our tiles or cublasSgeam, then cuBLAS's NN."""
     if parameter not in ("", "geam"):
         raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
     return _strategy("cuda-transpose-then-nn", parameter, 1, tiled=not parameter)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
-    """Return `cuda-kept-transpose[:uses]`: one copy serves that many products."""
+    """Return `cuda-kept-transpose[:uses]`: one transposed copy serves `uses` products (default 8)."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
         raise UsageError(
             f"--variant cuda-kept-transpose:{parameter}: give the number of uses, as cuda-kept-transpose:8"

@@ -9,9 +9,9 @@ from typing import Any
 from kernels.errors import LaunchError
 from kernels.launch import Launch
 
-REPLAY, LONG = 20, 2e-3  # launches in a captured graph, fewer beyond so many seconds
-WARM = 0.3  # seconds of launches before them: a card that was idle runs at its lowest clock
-ROUNDS = 5  # each call once a round, in shuffled order; the median counts
+REPLAY, LONG = 20, 2e-3  # most launches in a captured graph; most seconds of the fastest call's graph
+WARM = 0.3  # seconds of warm-up launches, because an idle card runs at its lowest clock
+ROUNDS = 5  # each launches every graph once, in shuffled order; a graph's time is its median
 
 Call = Callable[[], object]
 
@@ -19,8 +19,8 @@ Call = Callable[[], object]
 def fastest(device: Any, calls: Sequence[Call]) -> int:
     """Return the index of the fastest call, leaving out those that fail to launch.
 
-    Each is replayed as a graph behind a held stream: microsecond calls launched one by one would compare the gaps
-    between launches. Raises LaunchError where all fail.
+    Each call is replayed as a graph on a held stream, because timing microsecond calls launched singly would compare
+    launch gaps. Raises LaunchError if all fail.
     """
     import random  # here, since listing a plan does without
     import statistics
@@ -41,7 +41,7 @@ def fastest(device: Any, calls: Sequence[Call]) -> int:
 
 
 def _launched(device: Any, calls: Sequence[Call]) -> dict[int, float]:
-    """Return the seconds of one launch, by index, of the calls that launch; an untimed launch goes before."""
+    """Return one launch's seconds, after an untimed launch, of each call that does not fail, by index."""
     seconds: dict[int, float] = {}
     refusal = None
     for place, call in enumerate(calls):
@@ -67,7 +67,7 @@ def _warm(device: Any, graphs: Sequence[Call]) -> None:
 
 
 def held(device: Any, run: Call) -> float:
-    """Return seconds between the device's marks, with no gap between the first one and the launch."""
+    """Return the device's seconds for `run`, enqueued on a held stream so that no launch gap counts."""
     device.hold()
     try:
         start = device.mark()

@@ -1,4 +1,4 @@
-"""Products on a GPU: our own kernels, and by CuPy, PyTorch, PyCUDA, scikit-cuda and Numba."""
+"""Products on a GPU by the suite's kernels, CuPy, PyTorch, PyCUDA, scikit-cuda and Numba."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCKS = {"sgemm_naive": (32, 8, 1), "sgemm_tiled": (64, 1, 1)}
 
 
 def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
-    """Return one launch; a transposed operand has its two strides exchanged."""
+    """Return the geometry of one launch; a transposed operand has its two strides exchanged."""
     rows, cols = TILES[kernel]
     a, b, c = problem.operands()
     sizes = (problem.m, problem.n, problem.k, *_strides(a, problem.trans[0]), *_strides(b, problem.trans[1]), c.ld)
@@ -45,7 +45,7 @@ def launches(problem: Gemm, kernel: str) -> tuple[Geometry, ...]:
 
 
 def _strides(x: Operand, trans: str) -> tuple[int, int]:
-    """Return the elements from a row of op(X) to the next, and from a column to the next."""
+    """Return op(X)'s strides in elements: from row to row, and from column to column."""
     return (x.ld, 1) if trans == "n" else (1, x.ld)
 
 
@@ -54,11 +54,11 @@ NAIVE_ROWS, NAIVE_COLS = TILES["sgemm_naive"]
 
 Pair = tuple[int, int]
 
-cuda: Any = None  # numba.cuda from the first call of kernels() on: the simulator looks for it among the globals
+cuda: Any = None  # numba.cuda after the first call of kernels(); global because Numba's simulator expects it there
 
 
 def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:
-    """Return the blocks, numbered row by row over C, and the threads of a block, columns first."""
+    """Return the number of blocks, numbered row by row over C, and a block's threads as (x, y)."""
     rows, cols = (tile, tile) if kernel == "sgemm_tiled" else (NAIVE_ROWS, NAIVE_COLS)
     return -(-m // rows) * -(-n // cols), (cols, rows)
 
@@ -67,7 +67,7 @@ def geometry(kernel: str, m: int, n: int, tile: int = TILE) -> tuple[int, Pair]:
 def kernels(tile: int = TILE) -> dict[str, Any]:
     """Return the jitted kernels by name, launched as kernel[blocks, threads](a, b, c, alpha, beta).
 
-    Cached, so that each is compiled once for a layout of its operands. Raises Unavailable.
+    Cached, so that each kernel is compiled once for each layout of its operands. Raises Unavailable.
     """
     global cuda
     cuda = numba.cuda()
@@ -97,7 +97,7 @@ def _tiled(float32: Any, tile: int) -> Any:
     pitch = tile + 1  # a column then lies in different banks
 
     def sgemm_tiled(a: Any, b: Any, c: Any, alpha: Any, beta: Any) -> None:
-        # One a line: the simulator identifies shared arrays by their line.
+        # One array a line, because the simulator identifies shared arrays by their line.
         left = cuda.shared.array((tile, pitch), float32)
         right = cuda.shared.array((tile, pitch), float32)
         across = (c.shape[1] + tile - 1) // tile
@@ -122,13 +122,13 @@ def _tiled(float32: Any, tile: int) -> Any:
 
 
 TILED = "sgemm_tiled"
-LETTERS = {"operand": "P", "float32": "f", "int64": "q"}  # of the module `struct`, by what a geometry passes
+LETTERS = {"operand": "P", "float32": "f", "int64": "q"}  # codes of module `struct`, by kind of argument
 
 
 def cupy_raw(problem: Gemm, device: Any, setting: object) -> Bind:
     """Prepare CuPy's thin binding of cublasSgemm and cublasGemmEx on the handle that CuPy keeps.
 
-    It queries the stream's state and sets it at each call, and so cannot be captured.
+    CuPy queries and sets the handle's stream at each call, so that the launch cannot be captured.
     """
     binding: Any = importlib.import_module("cupy_backends.cuda.libs.cublas")
     handle = device.cp.cuda.Device().cublas_handle
@@ -174,9 +174,9 @@ def scikit(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[], None]]:
-    """Return a function of a product and its addresses that gives a launch of `sgemm_tiled` by PyCUDA.
+    """Return a function (product, addresses) that returns a call launching `sgemm_tiled` by PyCUDA.
 
-    prepared_async_call runs on PyCUDA's stream, tied to ours. Raises BuildError, LaunchError, Unavailable.
+    PyCUDA launches on its stream, which events order with the suite's. Raises BuildError, LaunchError, Unavailable.
     """
     on = pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(nvcc.cubin(SOURCE, device.arch), TILED)
@@ -197,7 +197,7 @@ def tiles_by_pycuda(device: Any) -> Callable[[Gemm, Sequence[int]], Callable[[],
 
 
 def by_pycuda(problem: Gemm, device: Any, setting: object) -> Bind:
-    """Prepare our tiles, launched by PyCUDA."""
+    """Prepare the suite's tiled kernel, launched by PyCUDA."""
     launch = tiles_by_pycuda(device)
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -227,7 +227,7 @@ def torch_mm(problem: Gemm, device: Any, setting: object) -> Bind:
 
 
 def by_numba(kernel: str) -> Callable[[Gemm, Any, object], Bind]:
-    """Return a prepare of the Numba kernel, compiled for the layout of the problem's operands."""
+    """Return a `prepare` of a Numba kernel, compiled for the layout of the problem's operands."""
 
     def prepare(problem: Gemm, device: Any, setting: object) -> Bind:
         cuda = numba.cuda()

@@ -13,8 +13,8 @@ from kernels.libs import numba
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Array
 
-DEPTH, WIDTH = 256, 512  # of a packed block of op(B): half a megabyte, a share of a second-level cache
-UNROLL = 4  # terms that are added to a row of C while it is at hand
+DEPTH, WIDTH = 256, 512  # rows and columns of a packed block of op(B): 512 KiB, part of a second-level cache
+UNROLL = 4  # terms that are added in one pass over a row of C
 
 Loops = Callable[..., None]
 
@@ -59,7 +59,7 @@ def blocked(a: Array, b: Array, c: Array, pack: Array, alpha: Any, beta: Any) ->
 
 
 def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:
-    """Return a prepare that compiles `loops` for the types and layouts of its call."""
+    """Return a `prepare` of Numba `loops`, compiled at the first bind for the operands' types and layouts."""
 
     def prepare(problem: Gemm, device: Any, setting: Any) -> Bind:
         if setting.threads != 1:

@@ -1,4 +1,4 @@
-"""Bindings of the C side of the products: cblas.c around a library, naive.c, blocked.c, transpose.c."""
+"""Bindings of the products' C files: cblas.c around a library, naive.c, blocked.c, transpose.c."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.setting import Setting
 
 HERE = Path(__file__).parent
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
-GRAIN, PAGE = 6, 4096  # rows of a tile of blocked.c, which threads do not share; bytes
+GRAIN, PAGE = 6, 4096  # rows of a tile of blocked.c, never split between threads; bytes of a page
 # C struct `product` of cblas.c
 Product = structure(
     "pointer: a b c sgemm", "int64: m n k lda ldb ldc", "int32: trans_a trans_b wide", "float: alpha beta"
@@ -65,7 +65,7 @@ def _fields(problem: Gemm, blas: Blas) -> dict[str, Any]:
 
 
 def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable[[Gemm, object, Setting], Bind]:
-    """Return a prepare of a library's cblas_sgemm, called by the function `symbol` of cblas.c."""
+    """Return a `prepare` of a library's cblas_sgemm, called by the function `symbol` of cblas.c."""
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         blas = load()
@@ -82,9 +82,9 @@ def product(load: Callable[[], Blas], symbol: str = "cblas_product") -> Callable
 
 
 def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, object, Setting], Bind]:
-    """Return a prepare of `outer` threads, each of which multiplies a share of A's rows by the library.
+    """Return a `prepare` of `outer` threads that each multiply a share of op(A)'s rows with the library.
 
-    The library uses `inner` threads for each.
+    The library is set to `inner` threads.
     """
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
@@ -102,7 +102,7 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
 
 
 def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> Callable[[Gemm, object, Setting], Bind]:
-    """Return a prepare that transposes by our kernel or the library's, then multiplies `uses` times."""
+    """Return a `prepare` of `symbol` in cblas.c; our kernel transposes if `tiled`, else the library's."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
         blas = load()
@@ -121,7 +121,7 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> C
         for flag, name, size in zip(problem.trans, ("copy_a", "copy_b"), (problem.m, problem.n), strict=True):
             if flag == "t":
                 block = device.allocate(4 * size * problem.k)
-                device.scatter(block, size)  # a use without its copy reads normal numbers
+                device.scatter(block, size)  # cblas_on_copies, measured alone, reads normal numbers
                 fields[name] = block.ctypes.data
                 copies.append(block)
         workspace = sum(block.nbytes for block in copies)
@@ -138,14 +138,14 @@ def strategy(load: Callable[[], Blas], symbol: str, uses: int, tiled: bool) -> C
 
 
 def _workspace(source: Path, flags: tuple[str, ...]) -> int:
-    """Return the bytes of a thread's packed operands, in whole pages."""
+    """Return the bytes of a thread's packed operands, rounded up to whole pages."""
     function = build.load(source, flags).gemm_blocked_workspace
     function.restype = ctypes.c_int64
     return -(-int(function()) // PAGE) * PAGE
 
 
 def c_kernel(name: str) -> Callable[[Gemm, object, Setting], Bind]:
-    """Return a prepare of naive.c or blocked.c."""
+    """Return a `prepare` of the suite's C product `name`: naive or blocked."""
 
     def prepare(problem: Gemm, device: Any, setting: Setting) -> Bind:
         source, flags = HERE / f"{name}.c", openmp.flags(setting)

@@ -11,13 +11,13 @@ from kernels.dtypes import BYTES, LEAST_POSITIVE, STORED, UNIT_ROUNDOFF, rounded
 from kernels.lazy import np
 from kernels.problem import GRADED, SPECIAL, Array, Arrays, Evidence, Excerpt, Operand, Problem, axis, once
 
-FREIVALDS_FLOPS = 10e9  # above it a float64 product costs more than the measurement
+FREIVALDS_FLOPS = 10e9  # above, a float64 product costs more than the measurement, and Freivalds' check replaces it
 # Correct sequential sums err by 0.4 u |aᵢ| |B| in the mean and by up to 1.8 u in 1 of 12 000 values.
 FREIVALDS_WHOLE, FREIVALDS_LIMIT = 1.0, 4.0
 DTYPES = ("fp32", "tf32", "bf16", "fp16", "int8")
 SPARSE_NONZEROS = 16
-SAMPLE = 256  # elements of a row that show whether most are idle
-NEGLIGIBLE = 2.0**-30  # of the largest product: an idle term of a sparse probe, which a float64 reference may leave out
+SAMPLE = 256  # elements of op(A)'s first row that show whether most terms are idle
+NEGLIGIBLE = 2.0**-30  # share of the largest term below which a float64 reference omits a sparse probe's idle terms
 ENTRIES = 64
 
 
@@ -26,7 +26,7 @@ class Gemm(Problem):
     """Product with op(A) M×K, op(B) K×N, C M×N; trans "nt" stores B as N×K and reads it transposed.
 
     A NaN in A makes its row of C NaN, an infinity in B makes its column infinite, as in IEEE 754, unless alpha is 0,
-    where a BLAS reads neither. int8 has neither.
+    when a BLAS reads neither operand. int8 has no NaN and no infinity.
     """
 
     op: ClassVar[str] = "gemm"
@@ -71,7 +71,7 @@ class Gemm(Problem):
 
     @property
     def graded(self) -> dict[str, int]:
-        """Axis of A that holds op(A)'s rows; fp16 has too few orders of magnitude for a probe, int8 none."""
+        """Axis of A that counts op(A)'s rows; empty for fp16 and int8, whose ranges are too small."""
         return {} if self.dtype in ("fp16", "int8") else {"a": 0 if self.trans[0] == "n" else 1}
 
     @property
@@ -88,7 +88,7 @@ class Gemm(Problem):
         )
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Draw the operands; the sparse and graded probes keep few terms a sum, so that errors show.
+        """Draw the operands; in sparse and graded probes 16 terms of a sum dominate, so that errors show.
 
         The other terms are small, not zero, so that a kernel cannot recognize the probe; in int8 they are zero.
         """
@@ -152,9 +152,9 @@ class Gemm(Problem):
         return {"c": self._allowed(bound, want["c"], u, a.shape[1])}
 
     def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
-        """Return the largest |error| of a product; inputs stored in the precision of the product are exact.
+        """Return the largest error allowed; inputs stored in the precision that is multiplied are exact.
 
-        Results below the normal numbers are multiples of the least positive one.
+        The least positive number is added, because subnormal results are multiples of it.
         """
         exact = STORED[self.dtype] != "f4" and u <= UNIT_ROUNDOFF[self.dtype]
         return bounds.product(absolute, want, u, terms, inputs_exact=exact) + LEAST_POSITIVE.get(self.dtype, 0.0)
@@ -169,7 +169,7 @@ class Gemm(Problem):
     def _freivalds(self, x: Arrays, got: Array, u: float, rng: np.random.Generator) -> list[Evidence]:
         """Compare C·v with op(A)·(op(B)·v) for three normal vectors, drawn after C is known (Freivalds 1977).
 
-        The error's root mean square over all rows is at most 1 u |aᵢ| |B| (norms), each row's at most 4.
+        In units of u |aᵢ| |B| (norms), the error may be 4 in each row and 1 in the root mean square over all rows.
         """
         a, b = self._mathematical(x)
         v = rng.standard_normal((self.n, 3))
@@ -188,17 +188,17 @@ class Gemm(Problem):
         ]
 
     def _walk(self, u: float) -> float:
-        """Return the share of |aᵢ| |B| that independent roundings, term by term, of a coarse type can reach."""
+        """Return the limits' unit: u, or in a coarse type the random walk of its roundings over K terms."""
         return u if u < bounds.COARSE else 2 * u / self.k**0.5 + 4 * UNIT_ROUNDOFF["fp32"]
 
     def _norms(self, x: Arrays) -> Array:
-        """Return the scale of C·v's error by row: |alpha| |aᵢ| |B| + |beta| |cᵢ| in norms."""
+        """Return the scale of C·v's error for each row: |alpha| |aᵢ| |B| + |beta| |cᵢ| in norms."""
         a, b = self._mathematical(x)
         scale: Array = abs(self.alpha) * np.sqrt(_squares(a)) * np.sqrt(_squares(b).sum())
         return scale + abs(self.beta) * np.sqrt(_squares(x["c"])) if self.beta else scale
 
     def _entries(self, x: Arrays, got: Array, u: float, rng: np.random.Generator) -> Evidence:
-        """Compare 64 entries of C, its corners among them, with sums in float64."""
+        """Compare 64 entries of C, the first and the last among them, with sums in float64."""
         a, b = self._mathematical(x)
         i = np.r_[0, self.m - 1, rng.integers(self.m, size=ENTRIES - 2)]
         j = np.r_[0, self.n - 1, rng.integers(self.n, size=ENTRIES - 2)]

@@ -1,4 +1,4 @@
-"""Products on a CPU: libraries through their C entry and through Python, our own, strategies."""
+"""Products on a CPU: libraries called from C and from Python, the suite's kernels, and strategies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def numpy_matmul(problem: Gemm, device: object, setting: object) -> Bind:
 
 
 def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
-    """Bind torch.mm; beside float32 one call on scratch operands finds the name of the kernel."""
+    """Prepare torch.mm (int8: torch._int_mm); except in float32, a scratch call logs the kernel's name."""
     torch = torch_library.on_threads(setting.threads)
 
     def call(buffers: Sequence[Array]) -> Callable[[], object]:
@@ -58,7 +58,7 @@ def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
 
 
 def torch_accepts(problem: Gemm) -> str | None:
-    """Return why torch cannot compute `problem`, or None: its int8 product writes C without padding."""
+    """Return why torch cannot compute `problem`, or None if it can; in int8, C must have no padding."""
     if problem.dtype == "int8" and problem.ld_pad:
         return "torch._int_mm writes rows without padding: --ld-pad 0"
     return plain(problem)
@@ -80,12 +80,12 @@ def _library(name: str, roles: tuple[str, ...]) -> Variant[Gemm]:
 
 
 def transpose_first(parameter: str = "") -> Variant[Gemm]:
-    """Return `transpose-then-nn[:library|:somatcopy]`: our transposition or OpenBLAS's, then NN."""
+    """Return `transpose-then-nn[:library|:somatcopy]`: transpose by our kernel or OpenBLAS's, then NN."""
     return _strategy("transpose-then-nn", parameter, "cblas_transpose_first", 1)
 
 
 def kept(parameter: str = "") -> Variant[Gemm]:
-    """Return `kept-transpose[:uses]`: one copy serves that many products, each timed with its share of it."""
+    """Return `kept-transpose[:uses]`: one transposed copy serves `uses` products (default 8)."""
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
         raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
     uses = int(parameter or 8)
@@ -94,7 +94,7 @@ def kept(parameter: str = "") -> Variant[Gemm]:
 
 
 def _apart(uses: int) -> Callable[[Gemm], tuple[tuple[Variant[Gemm], int], ...]]:
-    """Return the parts of a launch that would last too long: the copy and the use, timed separately."""
+    """Return a `parts` function: copy and use, to be timed separately, if a launch would last too long."""
     copy = _strategy("transpose-copy", "", "cblas_copies", 1)
     use = _strategy("nn-on-copy", "", "cblas_on_copies", 1)
 
@@ -124,7 +124,7 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
 
 
 def nested(parameter: str = "") -> Variant[Gemm]:
-    """Return `nested:PxT`: P threads of ours, each with rows of A and C, call OpenBLAS with T threads.
+    """Return `nested:PxT`: P threads of ours, each with a share of the rows, call OpenBLAS with T threads.
 
     All callers share OpenBLAS's one pool, in which they take turns.
     """
@@ -133,7 +133,7 @@ def nested(parameter: str = "") -> Variant[Gemm]:
         raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
     outer, inner = map(int, counts.groups())
     provider, load = LIBRARIES["openblas"]
-    # In a separate process, since a library has one number of threads in each.
+    # In a separate process, since a library has one thread count per process.
     apart = replace(provider, name=f"openblas {outer}x{inner}")
     prepare = native.nested(load, outer, inner)
     return row(apart, f"nested:{outer}x{inner}", prepare, accepts=SINGLE, blas=column_major, roles=())

@@ -24,19 +24,19 @@ READ_AND_WRITTEN = {
     "norm_lrn_dgrad": ("x", "dy", "dx"),
 }
 KERNELS = tuple(READ_AND_WRITTEN)
-THREADS = 256  # of a block, one a channel in batch normalization
+THREADS = 256  # of a block; batch normalization has one block per channel
 ELEMENTS = 1 << 31  # elements of a channel, which are counted in 32 bits
 NUMBERS = {"norm_train_forward": EPSILON, "norm_lrn_forward": ALPHA / WIDTH, "norm_lrn_dgrad": ALPHA / WIDTH}
 
 
 def kernel(problem: Norm) -> str:
-    """Return the name of the last kernel that solves `problem`."""
+    """Return the name of the last kernel of `problem`: the gradient's in a step, else the forward one's."""
     kind = "lrn" if problem.method == "lrn" else problem.mode
     return f"norm_{kind}_{'dgrad' if problem.step else 'forward'}"
 
 
 def refused(problem: Norm) -> str | None:
-    """Return why no kernel can run `problem`, or None."""
+    """Return why no kernel can run `problem`, or None if one can."""
     many = problem.images * problem.size**2 >= ELEMENTS
     return f"--images {problem.images}: a channel has fewer than 2^31 elements" if many else None
 
@@ -49,14 +49,14 @@ def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
 
 def _launch(problem: Norm, name: str) -> Geometry:
     small = [NUMBERS[name]] if name in NUMBERS else []
-    if problem.mode == "frozen":  # of KEPT channels, after which they repeat
+    if problem.mode == "frozen":  # the kept statistics of KEPT channels, after which they repeat
         small = [*(float(x) for array in replace(problem, maps=KEPT).kept() for x in array), EPSILON]
     blocks = -(-problem.count // THREADS) if problem.method == "lrn" else problem.channels
     sizes = (problem.images, problem.channels, problem.size**2)
     return over(name, blocks, THREADS, READ_AND_WRITTEN[name], *sizes, *small)
 
 
-MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above, PyTorch uses its own (ATen/native/Normalization.cpp)
+MOST_IMAGES = {"frozen": 65_535, "train": 880_801}  # above, PyTorch uses its kernels (ATen/native/Normalization.cpp)
 
 
 def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
@@ -76,7 +76,7 @@ def prepare(problem: Norm, device: Any, setting: Setting) -> Bind:
 
 
 def _batch(on: cudnn.Cudnn, images: Any, step: bool, earlier: Sequence[Any]) -> Callable[[dict[str, int]], list[Any]]:
-    """Return the calls of batch normalization; `earlier` holds a kept mean and variance, or nothing."""
+    """Return a function from addresses to cuDNN's calls; `earlier`: kept mean and variance, or empty."""
     row = cudnn_layers.of_channels(on, images)
 
     def calls(at: dict[str, int]) -> list[Any]:
@@ -108,7 +108,7 @@ def _response(on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[A
 
 
 def accepts(problem: Norm) -> str | None:
-    """Return why cuDNN's calls cannot run `problem`, or None."""
+    """Return why cuDNN's calls cannot run `problem`, or None if they can."""
     if problem.mode == "frozen" and problem.step:
         return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
     if problem.method == "batch" and problem.images > (most := MOST_IMAGES[problem.mode]):

@@ -10,14 +10,14 @@ from kernels.errors import UsageError
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
-# Mean and variance of each channel from earlier; None: the batch's own
+# Kept mean and variance of each channel, or None to compute them from the batch
 Kept: TypeAlias = "tuple[Array, Array] | None"
 EPSILON = 1e-5
 WIDTH, ALPHA, BETA, BIAS = 5, 1e-4, 0.75, 2.0  # Krizhevsky, Sutskever and Hinton 2012, section 3.3
 
 
 def batch(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
-    """Return the outputs of batch normalization by name, in a step with the gradients."""
+    """Return the outputs of batch normalization by name, with the gradients if `step`."""
     image, scale = x["x"].astype("f8"), x["scale"][0, :, None].astype("f8")
     mean, variance = _statistics(image, kept)
     rstd = 1 / np.sqrt(variance + EPSILON)
@@ -35,7 +35,7 @@ def batch(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
 
 
 def _statistics(image: Array, kept: Kept) -> tuple[Array, Array]:
-    """Return mean and variance of each channel, one a row."""
+    """Return each channel's mean and variance, kept or of the batch, as C × 1 arrays."""
     if kept is not None:
         mean, variance = kept
         return mean.astype("f8")[:, None], variance.astype("f8")[:, None]
@@ -46,7 +46,7 @@ def _statistics(image: Array, kept: Kept) -> tuple[Array, Array]:
 def batch_bound(x: Arrays, kept: Kept, step: bool) -> dict[str, Array]:
     """Return error bounds of batch normalization in unit roundoffs.
 
-    A difference counts its larger operand, a channel of almost no variance its mean.
+    The bounds allow for cancellation in differences and in channels whose variance is small beside their mean.
     """
     image, scale = x["x"].astype("f8"), np.abs(x["scale"][0, :, None])
     mean, variance = _statistics(image, kept)
@@ -91,7 +91,7 @@ def local_bound(x: Arrays, want: Arrays, step: bool) -> dict[str, Array]:
 
 
 def _size(image: Array) -> Array:
-    """Return the denominator before the power of three quarters."""
+    """Return the LRN denominator before its power BETA: 2 + α/5 · Σ x² of five channels."""
     return np.asarray(BIAS + ALPHA / WIDTH * _near(image * image))
 
 
@@ -103,10 +103,10 @@ def _near(planes: Array) -> Array:
 
 
 LIMIT = 32.0  # unit roundoffs
-KEPT = 2  # channels after which the kept statistics repeat, so that excerpts of so many have the right ones
+KEPT = 2  # channels after which kept statistics repeat, so that excerpts of blocks of KEPT channels match
 OPERATIONS = {  # of an element: forward, gradient
-    ("batch", "train"): (6.0, 9.0),  # its share of mean and variance, 4, its normalization, 2; two sums, 4, gradient, 5
-    ("batch", "frozen"): (2.0, 5.0),  # two sums, 4, and a product
+    ("batch", "train"): (6.0, 9.0),  # mean and variance 4, normalization 2; two sums 4, dx 5
+    ("batch", "frozen"): (2.0, 5.0),  # multiply-add; two sums 4, product 1
     ("lrn", "train"): (9.0, 12.0),  # square, sum and roots; the same of the quotients that neighbors add
 }
 
@@ -178,7 +178,7 @@ class Norm(Problem):
         return np.asarray(np.sin(place) / 4, "f4"), np.asarray(1 + np.cos(place) / 2, "f4")
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Return some channels where sums run over a channel of all images, else some images."""
+        """Return some channels if outputs are sums over all images, else some images."""
         images, maps, pixels = places.every((self.images, self.maps, self.size**2))
         if self.keeps:
             maps = places.rows(rng, self.maps, self.images * self.size**2)

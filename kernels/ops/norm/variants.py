@@ -115,7 +115,7 @@ def _torch_batch(problem: Norm, torch: Any) -> Callable[..., None]:
 
 
 def _torch_local(problem: Norm, torch: Any) -> Callable[..., None]:
-    """Return a run of local response normalization, whose gradient comes from autograd."""
+    """Return a function of local response normalization, whose gradient comes from autograd."""
     local = partial(torch.nn.functional.local_response_norm, size=WIDTH, alpha=ALPHA, beta=BETA, k=BIAS)
 
     def forward(x: Any, y: Any) -> None:

@@ -1,4 +1,4 @@
-"""The rules as chains of NumPy's functions in place, and in torch.optim's three forms."""
+"""Optimizer steps as chains of in-place NumPy functions, and in torch.optim's three forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernels.problem import Array
 from kernels.setting import Setting
 
 Call: TypeAlias = Callable[[], object]
-# Bytes that each chain moves for a parameter: 12 for a function of two arrays, 8 for one array.
+# Bytes that each NumPy chain moves per parameter: 12 in a function of two arrays, 8 in a function of one array.
 BYTES = {
     "copy": 8,
     "sgd": 20,
@@ -129,7 +129,7 @@ CHAINS: dict[str, Callable[[Any, Any, Any, Any], list[Call]]] = {
 
 
 def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """Return a prepare over all tensors as one array, or, if `each`, over one tensor after another."""
+    """Return a `prepare` of the chain on all tensors as one array or, if `each`, tensor by tensor."""
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         signed(problem, setting)
@@ -161,7 +161,7 @@ def numpy_chain(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def _by_norm(problem: Optimizer, g: Any, p: Any, t: Any) -> Call:
-    """Return a call that computes the norm as a Python float, then steps by the share it leaves."""
+    """Return a call that computes the norm as a Python float, then steps by the clipped gradient."""
     most, lr = problem.limit * problem.count**0.5, problem.lr
 
     def call() -> None:
@@ -172,24 +172,24 @@ def _by_norm(problem: Optimizer, g: Any, p: Any, t: Any) -> Call:
     return call
 
 
-LATE = 1e6  # steps before this one: powers of the decays are zero then, bias corrections one
+LATE = 1e6  # number of earlier steps, so large that bias corrections are 1
 DESCENTS = ("sgd", "decay", "momentum", "unit", "nesterov")
 # Rules with fused kernels in torch; on CUDA adagrad's came, went, and returned about 2.11, so `tried` checks.
 FUSED = (*DESCENTS, "adagrad", "adam")
 RULES = (*DESCENTS, "rmsprop", "adagrad", "adadelta", "adam", "clip", "norm")
-FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # of torch.optim, with the rules of each
+FORMS = {"loop": RULES, "foreach": RULES, "fused": FUSED}  # torch.optim's forms, with the rules of each
 MANY = 4096  # tensors beyond which a Python loop over them dominates
 
 
 def few(problem: Optimizer) -> str | None:
-    """Return why a row that prepares something for each tensor cannot run `problem`, or None."""
+    """Return why a row that prepares something for each tensor cannot run `problem`, or None if it can."""
     return f"at most {MANY} tensors here: --tensors {MANY}" if problem.tensors > MANY else None
 
 
 def known(how: str) -> Callable[[Optimizer], str | None]:
-    """Return the condition that torch has the rule in the form `how`.
+    """Return a condition: torch.optim has the rule in the form `how` and changes no gradients.
 
-    The foreach form of nesterov changes the gradients, which are an input here.
+    The foreach form of nesterov would change the gradients, which are an input here.
     """
 
     def accepts(problem: Optimizer) -> str | None:
@@ -203,7 +203,7 @@ def known(how: str) -> Callable[[Optimizer], str | None]:
 
 
 def cpu(how: str) -> Callable[[Optimizer, object, Setting], Bind]:
-    """Return a prepare of torch.optim in the form `how`: loop, foreach or fused."""
+    """Return a `prepare` of torch.optim in the form `how`: loop, foreach or fused."""
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)
@@ -227,7 +227,7 @@ def on_tensors(torch: Any, problem: Optimizer, g: Any, s: Sequence[Any], how: st
 
 
 def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]], how: str) -> Callable[[], object]:
-    """Return a call of torch.optim's function for one step, with explicit switches."""
+    """Return a call of torch.optim's function for one step, in the form `how`: loop, foreach or fused."""
     rule = problem.rule
     if rule in ("clip", "norm"):
         return _clipped(torch, problem, grads, rows[0], how == "foreach")
@@ -265,7 +265,7 @@ def step(torch: Any, problem: Optimizer, grads: list[Any], rows: list[list[Any]]
 
 
 def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
-    """Run one step of one parameter. Raises Unavailable where torch has no such kernel for the device."""
+    """Run one step of one parameter. Raises Unavailable if torch has no such kernel for the device."""
     g, s = torch.ones(1, device=place), torch.ones((1 + len(problem.state), 1), device=place)
     try:
         step(torch, replace(problem, tensors=1, size=1), [g], [[row] for row in s], how)()

@@ -19,14 +19,14 @@ from kernels.setting import Setting
 SOURCE = Path(__file__).with_name("optimizer.c")
 POINTER, INT64 = maths.POINTER, maths.INT64
 LINE = 16  # elements of a cache line, which threads do not share
-PLACES = ("g", "w", "v", "z")  # of the operands, in their order: gradient, parameters, state
+PLACES = ("g", "w", "v", "z")  # struct fields of the operands, in their order: gradient, parameters, state
 GAINS = ("unit", "adam")  # rules in which the gradient enters the first moment by 1 − mu
 # C struct `argument` of optimizer.c
 Argument = structure("pointer: g w v z step", "int64: tensors size", "float: lr mu gain rho rest decay eps limit share")
 
 
 def signed(problem: Optimizer, setting: Setting) -> None:
-    """Raise Unavailable where second moments would be drawn negative, whose roots are NaN."""
+    """Raise Unavailable if second moments, whose roots are needed, might be drawn negative."""
     if rules.RULES[problem.rule].squares and setting.data != "uniform":
         raise Unavailable(f"{problem.rule} keeps squares, which are not negative: --data uniform")
 
@@ -68,7 +68,7 @@ def all_tensors(problem: Optimizer, device: object, setting: Setting) -> Bind:
 
 
 def passes(entry: str) -> Callable[[Optimizer, object, Setting], Bind]:
-    """Return a prepare of the function `entry` of optimizer.c."""
+    """Return a `prepare` of the function `entry` of optimizer.c."""
 
     def prepare(problem: Optimizer, device: object, setting: Setting) -> Bind:
         signed(problem, setting)

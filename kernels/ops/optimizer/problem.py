@@ -14,18 +14,18 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 SMALLEST_NORM = 1e-6
-STATE, STEP, NORM = (8.0, 16.0, 512.0)  # units of roundoff: of a moment, of a step made of moments, of a long sum
+STATE, STEP, NORM = (8.0, 16.0, 512.0)  # unit roundoffs allowed: of a moment, of a step made of moments, of a long sum
 
 
 @dataclass(frozen=True)
 class Rule:
     """Formula and cost of an optimizer's step."""
 
-    bytes: int  # of a parameter: every array read once, and written once where it changes
-    flops: int  # of a parameter: operations of the formula except those of constants alone
+    bytes: int  # per parameter: every array read once, and written once if it changes
+    flops: int  # per parameter: operations of the formula except those of constants alone
     state: tuple[str, ...]  # names of the arrays beside the parameters
-    step: Callable[[Any, Array, Array], Array]  # (problem, g, s); s and result: parameters and state, an array each
-    squares: tuple[str, ...] = ()  # the state that is never negative
+    step: Callable[[Any, Array, Array], Array]  # (problem, g, s) -> new s; s: parameters, then state, an array a row
+    squares: tuple[str, ...] = ()  # names of the state that is never negative
 
 
 def _stack(*rows: Array) -> Array:
@@ -144,9 +144,9 @@ def bound(o: Any, g: Array, s: Array, want: Array, u: float) -> Array:
 class Optimizer(Problem):
     """Step of `rule` on `tensors` parameter tensors of `size` elements each, contiguous in memory.
 
-    The gradient g, the parameters p and the rule's state are arrays of N = tensors·size: a velocity v; or a first
-    moment m and a second one v; for adadelta v and the mean square u of its steps. Formulas and epsilons are PyTorch's,
-    late in training: bias corrections are 1 then, and a step can be repeated.
+    Gradient g, parameters p and the rule's state are arrays of N = tensors·size elements. The state is a velocity or
+    second moment v; for adam the first moment m and the second v; for adadelta v and the mean square u of its steps.
+    Formulas and epsilons are PyTorch's late in training, when bias corrections are 1 and a step can be repeated.
     """
 
     op: ClassVar[str] = "optimizer"
@@ -193,7 +193,7 @@ class Optimizer(Problem):
 
     @property
     def special(self) -> dict[str, tuple[float, ...]]:
-        """NaN in g, which reaches its parameter and state; clipping one is not checked, as libraries differ."""
+        """NaN in g, which reaches its parameter and state; none if the rule clips, as libraries differ."""
         return {} if self.rule in ("clip", "norm") else {"g": (math.nan,)}
 
     def operands(self) -> tuple[Operand, ...]:

@@ -1,4 +1,4 @@
-"""An optimizer's step by our own pass, NumPy's chains and torch's three forms; and on a GPU."""
+"""Optimizer steps by our C and CUDA passes, NumPy's chains, and torch's three forms on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KERNELS = {
 RULES = tuple(rule for rules in KERNELS.values() for rule in rules)
 THREADS = 256
 RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 holds: 2048 threads
-H100 = 132  # multiprocessors (SXM); with a device, its own number is passed
+H100 = 132  # multiprocessors of an H100 SXM, the default without a device
 
 
 def kernel(problem: Optimizer) -> str:
@@ -63,7 +63,7 @@ def _rest(problem: Optimizer, name: str) -> tuple[float, ...]:
     return (*first, problem.rho, 1 - problem.rho, problem.eps)
 
 
-# torch's operators, a kernel each: of one tensor in the loop form, of all in the foreach form, which may have fewer.
+# torch's operators, a kernel each: per tensor in the loop form, for all tensors in the foreach form, or fewer.
 OPERATORS = {
     "sgd": 1,
     "decay": 2,
@@ -79,12 +79,12 @@ OPERATORS = {
 }
 SHARE = 8  # operators of norm that run once: the norm of the norms, its parts, and the factor
 COUNTED = ("adagrad", "adam")  # rules whose fused forms count steps on the device
-# A multi-tensor launch of torch's takes at least so many tensors, and so many chunks of so many elements.
+# A multi-tensor launch of torch takes at least TENSORS tensors, or CHUNKS chunks of CHUNK elements.
 TENSORS, CHUNKS, CHUNK = 30, 320, 65536
 
 
 def enqueued(problem: Optimizer, how: str) -> int:
-    """Return the kernels of a step of torch's, at most."""
+    """Return the most kernels that torch launches for one step in the form `how`."""
     joined = -(-problem.tensors // 128)  # stacked so many at a time
     once = SHARE + joined if problem.rule == "norm" else 0
     if how == "loop":
@@ -96,19 +96,19 @@ def enqueued(problem: Optimizer, how: str) -> int:
 
 
 def written(problem: Optimizer) -> str | None:
-    """Return why our own kernels cannot run `problem`, or None."""
+    """Return why our CUDA kernels cannot run `problem`, or None if they can."""
     if problem.rule in RULES:
         return None
     return f"written for {', '.join(RULES)}: --rule {RULES[0]}"
 
 
 def written_for_few(problem: Optimizer) -> str | None:
-    """Return why one launch for each tensor, prepared beforehand, cannot run `problem`, or None."""
+    """Return why one launch for each tensor, prepared beforehand, cannot run `problem`, or None if it can."""
     return written(problem) or libraries.few(problem)
 
 
 def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """Return a prepare of one launch over all tensors, or, if `each`, of one for each."""
+    """Return a `prepare` of one launch over all tensors or, if `each`, of one launch per tensor."""
 
     def geometries(problem: Optimizer, device: Any) -> Any:
         return launches(problem, kernel(problem), device.processors, each)
@@ -123,7 +123,7 @@ def prepared(each: bool) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
-    """Return a prepare of torch.optim in the form `how` on the operands' own memory."""
+    """Return a `prepare` of torch.optim in the form `how` on tensors that share the operands' memory."""
 
     def prepare(problem: Optimizer, device: Any, setting: Setting) -> Bind:
         signed(problem, setting)
@@ -142,21 +142,21 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
 
 
 def each(problem: Optimizer) -> str | None:
-    """Return why NumPy's chain over single tensors cannot run `problem`, or None."""
+    """Return why NumPy's chain over single tensors cannot run `problem`, or None if it can."""
     if problem.rule == "norm":
         return "the norm is of all tensors: --variant numpy"
     return libraries.few(problem)
 
 
 def one_by_one(problem: Optimizer) -> str | None:
-    """Return why our pass, called from Python, cannot run `problem`, or None."""
+    """Return why our pass, called from Python, cannot run `problem`, or None if it can."""
     if problem.rule == "norm":
         return "the norm is of all tensors: --variant c"
     return libraries.few(problem)
 
 
 def chained(problem: Optimizer) -> Work:
-    """Return the work of a chain of passes."""
+    """Return the work of NumPy's chain, whose passes move more bytes than the nominal step."""
     return Work(problem.flops, float(libraries.BYTES[problem.rule] * problem.count))
 
 

@@ -24,19 +24,19 @@ def kernel(problem: Softmax) -> str:
 
 
 def launches(problem: Softmax, name: str) -> tuple[Geometry, ...]:
-    """Return one launch, a block a row."""
+    """Return the geometry of one launch, with one block per row."""
     return (over(name, problem.batch, THREADS, [x.name for x in problem.operands()], problem.classes),)
 
 
-# Kernels, at most. CUB may sum a row in two passes, to memory of its own, which CuPy then copies to `out`. An array
-# picked by two indices: the place of the joined index is cleared, each index is added to it, and then it is used.
+# Most kernels of a CuPy reduction, and of picking by two indices. CUB may sum a row in two passes, into a buffer that
+# CuPy then copies to `out`. Picking clears the joined index, adds each index to the joined index, and then reads.
 REDUCED, PICKED = 3, 4
 # The loss's log-softmax is one kernel, forward and back; nll_loss first clears its result; a sum may take two passes.
 LOSSES, LAYER, PARTS = 1 + 2 + 2 + 1, 3, 7
 
 
 def cupy_kernels(problem: Softmax) -> int:
-    """Return the kernels of array_sums: shares, the logarithm of sums, and those of the labels."""
+    """Return the most kernels of array_sums: those of the softmax, of the log of sums, and of the labels."""
     shares = 2 * REDUCED + 3
     if problem.labels == "index":
         return shares + 2 + PICKED + 1 + (PICKED + 1 + PICKED)  # y[labels] -= 1 picks, subtracts and puts back

@@ -16,7 +16,7 @@ from kernels.setting import Setting
 
 
 def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bool) -> Bind:
-    """Prepare a chain of ufuncs; the loss is the log of every share if `parts`, else of each row's sum."""
+    """Prepare a chain of ufuncs, which takes the log of all probabilities if `parts`, else of row sums."""
     alone(setting)
     rows = np.arange(problem.batch)
     edge = [np.empty((problem.batch, 1), np.float32) for _ in range(2)]
@@ -31,7 +31,7 @@ def numpy_chain(problem: Softmax, device: object, setting: Setting, *, parts: bo
 
 
 def indexed(problem: Softmax, rows: Any, truth: Any) -> Any:
-    """Return the labels as an index into the scores, (rows, classes); one-hot rows as they are."""
+    """Return the labels as an index into the scores, (rows, classes), or one-hot rows unchanged."""
     return truth if problem.labels == "one-hot" else (rows, truth)
 
 
@@ -80,7 +80,7 @@ def array_parts(xp: Any, x: Any, labels: Any, out: Sequence[Any], edge: Sequence
 def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:
     """Return `run(x, truth, y, loss)`: log-softmax, its loss and both gradients, as F.cross_entropy does.
 
-    A preceding softmax or log-softmax layer runs too, where the problem has one.
+    A preceding softmax or log-softmax layer runs too, if the problem has such a layer.
     """
     aten, size = torch.ops.aten, (problem.batch, problem.classes)
     index = problem.labels == "index"
@@ -116,7 +116,7 @@ def torch_rows(problem: Softmax, torch: Any, place: str) -> Any:
 
 
 def torch_parts(problem: Softmax, torch: Any, place: str) -> Any:
-    """Return `run(x, truth, y, loss)`: softmax, log, product, sum, each an operator."""
+    """Return `run(x, truth, y, loss)`: softmax, log, product, sum, each by a torch operator."""
     index = problem.labels == "index"
     shares, logs = (torch.empty((problem.batch, problem.classes), device=place) for _ in range(2))
     minus = torch.full((problem.batch, 1), -1.0, device=place)
@@ -151,7 +151,7 @@ def torch_out(problem: Softmax, device: object, setting: Setting, *, rows: Calla
 
 
 def torch_autograd(problem: Softmax, device: object, setting: Setting) -> Bind:
-    """Prepare F.cross_entropy, its graph and its backward, as a user writes it; results are copied."""
+    """Prepare F.cross_entropy and its backward by autograd, as a user writes it; results are copied."""
     torch = torch_library.on_threads(setting.threads)
     ones = torch.ones(problem.batch)
     entropy = torch.nn.functional.cross_entropy
@@ -177,7 +177,7 @@ def numba_rows(problem: Softmax, device: Any, setting: Setting) -> Bind:
     import math
 
     alone(setting)
-    # Sums may be taken in any order, so that they are vectors.
+    # Sums may be reordered, so that they use vectors.
     njit = numba.load().njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz", "nnan"})
 
     @njit  # type: ignore[untyped-decorator]

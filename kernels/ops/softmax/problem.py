@@ -11,14 +11,14 @@ from kernels.lazy import np
 from kernels.problem import SPECIAL, Array, Arrays, Evidence, Excerpt, Operand, Problem, axis, direction
 
 LIMIT = 64.0  # unit roundoffs: exponentials, a sum in lanes and blocks, a quotient
-SMALLEST = 2.0**-124  # below it a share may be flushed to zero, or to the least that is not
+SMALLEST = 2.0**-124  # below it a probability may be flushed to zero or to a least positive number
 
 
 @dataclass(frozen=True)
 class Softmax(Problem):
-    """Cross-entropy loss of each row of x, batch × classes; dx, in a step, is the gradient of their sum.
+    """Cross-entropy loss of each row of x, batch × classes; in a step also dx, the gradient of their sum.
 
-    Labels are int64 indices, which PyTorch's losses take and NumPy and CuPy index with, or rows t with one 1.
+    Labels are int64 indices, as PyTorch's losses, NumPy and CuPy accept them, or one-hot rows t.
     A NaN makes the gradient of its row NaN; its loss is not checked, as a logarithm computed by bits has no NaN.
     """
 
@@ -37,9 +37,9 @@ class Softmax(Problem):
 
     @property
     def flops(self) -> float:
-        """Operations: maximum, difference, exponential, sum; quotient and difference of a gradient.
+        """Operations: maximum, difference, exponential and sum; in a step also quotient and difference.
 
-        Twice these with a preceding layer; product and sum with t for one-hot labels.
+        A preceding layer doubles the operations; one-hot labels add a product and a sum with t.
         """
         each = (4.0 if self.want == "forward" else 6.0) * (1 if self.before == "none" else 2)
         return (each + (2.0 if self.labels == "one-hot" else 0.0)) * self.count
@@ -100,7 +100,7 @@ class Softmax(Problem):
         return [replace(e, error=np.where(lost, 0.0, e.error)) if e.operand == "loss" else e for e in compared]
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Bound the errors; an exponential's is u times its argument's depth below the maximum."""
+        """Bound the errors; an exponential's error grows with its argument's depth below the row maximum."""
         scores, t = x["x"].astype("f8"), self._truth(x)
         depth = scores.max(axis=1, keepdims=True) - scores
         size = np.abs(scores).max(axis=1)

@@ -1,4 +1,4 @@
-"""Softmax with cross-entropy by our C (fused, in parts, doubled, with one-hot labels) and libraries."""
+"""Softmax with cross-entropy by the suite's C and CUDA kernels and by libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernels.provider import NUMPY, SUITE
 from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("softmax.c")
-LINE, MANY = 16, 8  # losses of a cache line, which threads do not share where each has lines enough
+LINE, MANY = 16, 8  # losses of a cache line; lines from which on threads share none
 Argument = structure("pointer: x t labels dx loss scratch", "int64: batch classes")  # C struct `argument` of softmax.c
 
 
@@ -41,7 +41,7 @@ def _fused_accepts(problem: Softmax) -> str | None:
 
 
 def plain(problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), before: bool = False) -> str | None:
-    """Return why a row that gives gradient and loss cannot run `problem`, or None.
+    """Return why a row that computes gradient and loss cannot run `problem`, or None if it can.
 
     A preceding layer is accepted only with `before` and index labels.
     """

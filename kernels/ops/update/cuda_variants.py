@@ -1,4 +1,4 @@
-"""The step on a GPU, whole or in parts, by cuBLAS, our tiles under PyCUDA, our passes and torch."""
+"""Weight updates on a GPU, or parts of them, by cuBLAS, our tiles under PyCUDA, our passes and torch."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from kernels.ops.update.variants import called, fusable, fused_work, parts, rule
 from kernels.variant import DEFAULT, Variant, row
 
 FLOAT = 4  # bytes
-PRODUCT = 2  # kernels at most: cuBLAS may add up parts of a long sum in a second one
-AFTER = 4  # torch's operators behind the products of a step, at most
+PRODUCT = 2  # most kernels of a product: cuBLAS may add the parts of a long sum in a second kernel
+AFTER = 4  # most operators of torch after the products of a step
 Call = Callable[[], object]
 Multiply = Callable[[Gemm, Sequence[int]], Call]
 by_library = partial(in_order, each=PRODUCT, capturable=True)
@@ -40,7 +40,7 @@ def _by_cublas(device: Any) -> Multiply:
 
 
 def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: float, beta: float) -> list[Call]:
-    """Return the products into the address `to`; each after the first adds to it."""
+    """Return the calls that multiply into address `to`; every product after the first adds to `to`."""
     calls: list[Call] = []
     for i in range(problem.products):
         gemm = Gemm(problem.m, problem.n, problem.k, "tn", alpha=alpha, beta=1.0 if i else beta)
@@ -51,7 +51,7 @@ def _products(by: Multiply, problem: Update, x: int, dy: int, to: int, alpha: fl
 
 
 def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
-    """Return the rule's pass by a kernel of optimizer.cu on the weights and the velocity, if any."""
+    """Return a call of the rule's kernel of optimizer.cu on the weights and, if any, the velocity."""
     step = Optimizer(PASSES[problem.rule], 1, problem.count, lr=problem.lr, mu=problem.mu, decay=problem.decay)
     geometries = optimizer.launches(step, optimizer.kernel(step), device.processors)
     places = zip((x.name for x in step.operands()), (g, *state), strict=True)
@@ -59,7 +59,7 @@ def _pass(device: Any, problem: Update, g: int, *state: int) -> Call:
 
 
 def _moved(by: Multiply, problem: Update, device: Any, buffers: Sequence[Any]) -> list[Call]:
-    """Return a product with beta = 1 into W, or with beta = mu into the velocity and a pass after it."""
+    """Return the fused form's calls: products into W, or into the velocity and then a pass over W."""
     x, dy, *state = addresses(buffers)
     calls = _products(by, problem, x, dy, state[-1], *factors(problem))  # the velocity is the last
     if problem.velocity:
@@ -77,7 +77,7 @@ def fused(problem: Update, device: Any, setting: object) -> Bind:
 
 
 def fused_by_pycuda(problem: Update, device: Any, setting: object) -> Bind:
-    """Prepare W += a·Xᵀ·dY by our tiles, launched by PyCUDA."""
+    """Prepare the fused form by our tiles, launched by PyCUDA."""
     by = tiles_by_pycuda(device)
 
     return lambda buffers: in_order(_moved(by, problem, device, buffers), buffers, 1 + pycuda.TIES)
@@ -122,7 +122,7 @@ def cuda_pass(problem: Update, device: Any, setting: object) -> Bind:
 
 
 def by_torch(step: libraries.Step) -> Callable[[Update, Any, object], Bind]:
-    """Return a prepare of torch's operators on the caller's stream; each call turns TF32 off.
+    """Return a `prepare` of a torch step on the caller's stream; each call turns TF32 off.
 
     TF32 is a process-wide switch.
     """

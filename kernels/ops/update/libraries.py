@@ -1,4 +1,4 @@
-"""Steps through Python: torch's operators in place, NumPy's with and without temporaries."""
+"""Weight updates from Python: torch's operators in place, NumPy's with and without temporaries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Step = Callable[[Update, Any, Any, Sequence[Any], Any], Callable[[], object]]
 
 
 def cpu(step: Step) -> Callable[[Update, Any, Setting], Bind]:
-    """Return a prepare of torch's step on NumPy's memory."""
+    """Return a `prepare` of a torch step on tensors that share NumPy's memory."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         torch = torch_library.on_threads(setting.threads)
@@ -42,7 +42,7 @@ def on_tensors(step: Step, problem: Update, tensors: Sequence[Any]) -> Launch:
 
 
 def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Return addmm_ into the weights, or into the velocity, which is then added to the weights."""
+    """Return a call of addmm_ into the weights, or into the velocity, then subtracted from the weights."""
     alpha, beta = factors(problem)
     k, left = problem.k, x.t()
     if problem.velocity:
@@ -67,7 +67,7 @@ def fused(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Cal
 
 
 def gradient(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Return a call that computes the mean gradient; with beta = 0 the old one is not read."""
+    """Return a call that computes the mean gradient; with beta = 0 the old values of `g` are not read."""
     import torch
 
     left, k, mean = x.t(), problem.k, 1 / problem.k
@@ -85,7 +85,7 @@ def gradient(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> 
 
 
 def separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Return the gradient into a kept buffer, then torch's operators in place."""
+    """Return a call that computes the gradient into `g`, then applies the rule by operators in place."""
     first, lr, mu, limit = gradient(problem, x, dy, state, g), problem.lr, problem.mu, problem.limit
     weights, velocity = state if problem.velocity else (*state, None)
 
@@ -105,7 +105,7 @@ def separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> 
 
 
 def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Return the naive form, in which every operator allocates its result."""
+    """Return a naive call, in which the product and its scaling allocate their results."""
     left, factor = x.T, problem.lr / problem.k
     (w,) = state
 
@@ -117,7 +117,7 @@ def temporaries(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) 
 
 
 def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: Any) -> Callable[[], object]:
-    """Return product, scaling and difference, each into a preallocated array."""
+    """Return a call of product, scaling and difference, each into a preallocated array."""
     left, factor = x.T, np.float32(problem.lr / problem.k)
     (w,) = state
 
@@ -130,7 +130,7 @@ def numpy_separate(problem: Update, x: Any, dy: Any, state: Sequence[Any], g: An
 
 
 def on_arrays(step: Step) -> Callable[[Update, Any, object], Bind]:
-    """Return a prepare of NumPy's step on the operands themselves."""
+    """Return a `prepare` of a NumPy step on the operands themselves."""
 
     def prepare(problem: Update, device: Any, setting: object) -> Bind:
         room = device.allocate(4 * problem.count).view("f4").reshape(problem.m, problem.n)

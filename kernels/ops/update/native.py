@@ -17,7 +17,7 @@ from kernels.setting import Setting
 
 SOURCE = Path(__file__).with_name("update.c")
 PLAIN = ("-fno-tree-loop-distribute-patterns",)  # keeps the clearing pass from becoming a call of memset
-APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another's pass
+APPLY = {"unit": "momentum", "tied": "sgd"}  # rules that share another rule's pass
 # C struct `update` of update.c
 Argument = structure(
     "pointer: x dy w v g other sgemm apply",
@@ -28,7 +28,7 @@ Argument = structure(
 
 
 def factors(problem: Update) -> tuple[float, float]:
-    """Return alpha and beta of the product that makes the step by itself, or fills the velocity."""
+    """Return alpha and beta of the fused product, which updates the weights or fills the velocity."""
     if problem.velocity:
         return problem.gain / problem.k, problem.mu
     keep = 1 - problem.lr * problem.decay if problem.rule == "decay" else 1.0
@@ -59,7 +59,7 @@ def address(symbol: str) -> int:
 
 
 def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callable[[Update, Any, Setting], Bind]:
-    """Return a prepare of a function of update.c on a library, with `gradients` buffers of its own."""
+    """Return a `prepare` of the function `symbol` of update.c, which gets `gradients` buffers for g."""
 
     def prepare(problem: Update, device: Any, setting: Setting) -> Bind:
         blas = load()
@@ -73,7 +73,7 @@ def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callab
 
 
 def c_pass(problem: Update, device: object, setting: Setting) -> Bind:
-    """Prepare the pass of the problem's part."""
+    """Prepare the suite's C pass for the problem's part: update, clear or scale."""
     if setting.threads != 1:
         raise Unavailable("our own passes run on one thread: --threads 1")
     values = fields(problem)

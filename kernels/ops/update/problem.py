@@ -1,4 +1,4 @@
-"""One step of a fully connected layer's weights, with the product that makes their gradient."""
+"""One weight update of a fully connected layer, with the product that computes the gradient."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ RULES = ("sgd", "decay", "momentum", "unit", "nesterov", "clip", "norm", "tied")
 WITH_VELOCITY = ("momentum", "unit", "nesterov")
 PIECES = ("clear", "scale")  # parts that are no direction
 PARTS = ("step", "wgrad", "update", *PIECES)
-# Operations and bytes of a weight in the pass after the product; the pass for the norm reads the gradient once.
+# Operations and bytes per weight in the pass after the product; norm reads the gradient once more.
 APPLY_FLOPS = {"sgd": 2, "decay": 4, "momentum": 4, "unit": 5, "nesterov": 6, "clip": 4, "norm": 4, "tied": 2}
 APPLY_BYTES = {"sgd": 12, "decay": 12, "momentum": 20, "unit": 20, "nesterov": 20, "clip": 12, "norm": 16, "tied": 12}
-PASS_LIMIT = 8.0  # roundings of an element in the passes
-# A product that adds to W may start each sum with W and then rounds at its size k times: MKL's error at n = 10
+PASS_LIMIT = 8.0  # roundings of an element that the passes may add up
+# A product that adds to W may start each sum with W and then rounds k times at W's size: MKL's error at n = 10
 # grows as 1.2 √k u |W|, for k = 16 to 4096. That hides no half precision, whose error is in the product.
 SUM_LIMIT = 3.0
-NORM_LIMIT = 512.0  # of a sum of squares in single precision, whose order is the kernel's own
+NORM_LIMIT = 512.0  # unit roundoffs of a sum of squares in single precision, in any order
 SPARSE = 16  # samples that count in the sparse probe
 IDLE, NEGLIGIBLE = 2.0**-40, 2.0**-30  # scale of the other samples; size that a float64 reference may leave out
-SMALLEST_NORM = 1e-6  # beside the norm in its denominator, as in torch.nn.utils.clip_grad_norm_
+SMALLEST_NORM = 1e-6  # added to the norm in a denominator, as in torch.nn.utils.clip_grad_norm_
 
 
 @dataclass(frozen=True)
 class Update(Problem):
-    """Step of the weights W, m×n, inputs × outputs, row-major, by g = XᵀdY / k; X is k×m, dY k×n.
+    """Update of row-major weights W (m inputs × n outputs) by g = XᵀdY / k, with X k×m and dY k×n.
 
     A framework that stores W as outputs × inputs exchanges m and n. A NaN in X makes its row of g, W and V NaN;
-    clipping one is not checked, as libraries differ.
+    the rules that clip are not checked with NaN, as libraries differ.
     """
 
     op: ClassVar[str] = "update"
@@ -129,9 +129,9 @@ class Update(Problem):
         }[self.part]
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
-        """Draw the operands; in the sparse and graded probes few samples count, the others are small.
+        """Draw the operands; in sparse and graded probes few samples count, and the others are tiny.
 
-        They are not zero, so that a kernel cannot recognize the probe. W is scaled down too, since it would hide them.
+        Tiny samples keep a kernel from recognizing the probe by zeros. W is scaled down too, or it would hide errors.
         """
         x = super().fill(rng, probe)
         if probe in ("sparse", GRADED) and "x" in x and self.products * self.k > SPARSE:
@@ -204,7 +204,7 @@ class Update(Problem):
         passes = unit * (PASS_LIMIT + (SUM_LIMIT * math.sqrt(self.k) if self.part == "step" else 0.0))
         w = np.abs(x["w"])
         if not self.velocity:
-            product *= 2 * abs(self.lr)  # and the rounding of the step, which is no larger
+            product *= 2 * abs(self.lr)  # twice, to include the step's rounding, which is no larger
             product += np.multiply(w, passes, out=w)
             return {"w": product}
         velocity = 2 * product + passes * np.abs(x["v"])

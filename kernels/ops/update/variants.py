@@ -1,4 +1,4 @@
-"""The step in its forms by each library, and its parts alone."""
+"""Weight updates on a CPU: fused and separate forms by each library, and their parts alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernels.variant import DEFAULT, Variant, row
 
 Accepts: TypeAlias = Callable[[Update], str | None]
 
-# Rules that one product cannot apply: its result overwrites the gradient.
+# Why a fused product, which keeps no gradient, cannot apply a rule.
 NOT_FUSED = {
     "nesterov": "it needs the gradient twice, as it is and in the velocity: take a separate form",
     "clip": "each element of the gradient is clipped before it is used: take a separate form",
@@ -25,7 +25,7 @@ NOT_FUSED = {
 
 
 def parts(*names: str, also: Accepts | None = None) -> Accepts:
-    """Return the condition that `problem.part` is one of `names`, and that `also` holds."""
+    """Return a condition: `problem.part` is one of `names`, and `also`, if given, accepts the problem."""
 
     def accepts(problem: Update) -> str | None:
         if problem.part not in names:
@@ -36,17 +36,17 @@ def parts(*names: str, also: Accepts | None = None) -> Accepts:
 
 
 def fusable(problem: Update) -> str | None:
-    """Return why one product cannot make the whole step, or None."""
+    """Return why a fused product cannot apply the problem's rule, or None if it can."""
     return NOT_FUSED.get(problem.rule)
 
 
 def rules(*names: str) -> Accepts:
-    """Return the condition that the rule is one of `names`."""
+    """Return a condition: the problem's rule is one of `names`."""
     return lambda problem: None if problem.rule in names else f"written for {', '.join(names)}: --rule {names[0]}"
 
 
 def called(separate: bool) -> Callable[[Update], str]:
-    """Return a description of the column-major BLAS calls."""
+    """Return a function that describes the column-major BLAS calls of the fused or separate form."""
 
     def blas(problem: Update) -> str:
         beta = "beta=0" if separate or problem.part == "wgrad" else "beta=1"
@@ -63,14 +63,14 @@ def called(separate: bool) -> Callable[[Update], str]:
 
 
 def fused_work(problem: Update) -> Work:
-    """Return the work of the fused form; with a velocity a pass reads it and changes the weights."""
+    """Return the work of the fused form; with a velocity, a second pass reads V to update W."""
     if problem.part == "step" and problem.velocity:
         return Work(problem.flops, problem.bytes + 4.0 * problem.count)
     return Work(problem.flops, problem.bytes)
 
 
 def separate_work(gradients: int) -> Callable[[Update], Work]:
-    """Return the work of separate forms: each gradient is written by its product and read by the pass."""
+    """Return a `work` function of separate forms, which write and read `gradients` gradient buffers."""
 
     def work(problem: Update) -> Work:
         return Work(problem.flops, problem.bytes + 8.0 * gradients * problem.count)
@@ -81,7 +81,7 @@ def separate_work(gradients: int) -> Callable[[Update], Work]:
 def _library(name: str, fused: tuple[str, ...], separate: tuple[str, ...]) -> tuple[Variant[Update], ...]:
     """Return the rows of a library: fused, separate, with two buffers, and the product alone.
 
-    `fused` and `separate` are the roles of the first two.
+    `fused` and `separate` are the roles of the first two rows.
     """
     provider, load = LIBRARIES[name]
     fuse, apart = native.library(load, "update_fused"), called(separate=True)

@@ -193,7 +193,7 @@ def prepared(
 def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array], want: Mapping[str, Array]) -> Array:
     """Return plausible but wrong values to put into an output before a launch.
 
-    An `inout` gets its values in `x`; other outputs the right values permuted, and random values where that is right."""
+    An `inout` gets its values in `x`; other outputs the right values permuted, or random values if still right."""
     import numpy as np
 
     if operand.role == "inout":

@@ -130,7 +130,7 @@ def _arm(duel: Duel, letter: str, threads: int) -> Iterator[Arm]:
 
 
 def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the cases that both arms can measure, and why each other cannot be. Raises UsageError."""
+    """Return the cases that both arms can measure, and a message on each other case. Raises UsageError."""
     by_name = [{case["name"]: case["skip"] for case in plan["cases"]} for plan in plans]
     common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
     apart = []

@@ -33,7 +33,7 @@ class Case:
     name: str
     wall: list[list[list[float]]] = field(default_factory=list)
     cpu: list[list[list[float]]] = field(default_factory=list)
-    lost: list[float] = field(default_factory=list)  # share of each sample
+    lost: list[float] = field(default_factory=list)  # share of each sample lost to others
     launches: int = 1  # of a sample
     visit: float = 0.0  # seconds of a sample
     queues: bool = True

@@ -17,7 +17,7 @@ NEAR = 1.25  # ratio of a crossover's bounds up to which no size between them is
 
 @dataclass(frozen=True)
 class Bracket:
-    """Bounds of a crossover: no win at `low`, a certain win at `high`; None if no size had that."""
+    """Bounds of a crossover: no win at `low`, a certain win at `high`; None if no such size was measured."""
 
     low: int | None
     high: int | None
@@ -51,7 +51,7 @@ def wins(at: Bracket, largest: int, what: str) -> str:
 class Crossing:
     """A question of crossover: the size from which on contenders win, per group of comparisons."""
 
-    kind: str  # of contest: the beginning of their names
+    kind: str  # prefix of the names of its contests
     what: str  # name of the contender, in sentences
     along: str  # name of the sizes
     size: Callable[[Pair], int]

@@ -110,7 +110,7 @@ class Expectation:
     low: float
     high: float = math.inf
     _: KW_ONLY
-    kind: str = ""  # of contest: the beginning of their names
+    kind: str = ""  # prefix of the names of the contests that it covers
     pair: str = ""  # regular expression of `CONTENDER / BASELINE`, two case names; empty: no ratio
     isa: str = ""  # instruction set of the contender's kernel; empty: any
     firm: bool = True  # a value outside is a fault of the harness, else only unusual

@@ -207,7 +207,7 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
 class _Pace:
     """Pacing of rounds: as many per request as fit between two progress messages and into the budget.
 
-    Until there are enough for an interval, all remaining seconds count. A goal with fixed rounds has no limit."""
+    Until there are enough rounds for an interval, all remaining seconds count. Fixed rounds have no limit of time."""
 
     def __init__(
         self, crew: ContestWorkers, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool

@@ -153,7 +153,7 @@ class OpenContest:
         self._bench.speed.begin()
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
-        """Launch once if this process did not check the case, as loading would break the first hold."""
+        """Launch a case that this process did not check, so that loading does not break the first hold."""
         for do in (launch.call, self._device.sync):
             with self._bench.under_way(entry.case):
                 do()
@@ -182,7 +182,7 @@ class OpenContest:
         return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
 
     def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """Choose launches per sample and placement from launch times, alike in all workers."""
+        """Choose launches per sample and placement from launch times, alike in all workers; return the cost."""
         for i, case_calls in enumerate(calls):
             for entry, call in zip(self._of(i), case_calls, strict=True):
                 entry.call = call

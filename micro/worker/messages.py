@@ -124,7 +124,7 @@ class Calibrate(Message[ContestCost]):
 
 @dataclass(frozen=True)
 class RunRounds(Message[RoundBatch]):
-    """Request to run rounds `first` to `first + rounds - 1`; `only`: the single case of a turn."""
+    """Request to run rounds `first` to `first + rounds - 1`; `only`: one turn's case, or None."""
 
     first: int
     rounds: int

@@ -138,7 +138,7 @@ def threads() -> tuple[str, ...]:
 
 
 def at_work() -> bool:
-    """Report whether other threads run on for longer than a library's pool waits for work."""
+    """Report whether other threads run for longer than a library's idle thread pool would spin."""
     return all(_others_ran() > BUSY * IDLE for _ in range(POOL))
 
 

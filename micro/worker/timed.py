@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernels.variant import Variant
 
 UNTOLD = 8  # kernels that a launch is assumed to enqueue per use if it does not report them
-SLOWER = 4  # most seconds of a sample, in `visit`, at the launches of the fastest rival
+SLOWER = 4  # most length of a sample, in `visit` seconds, at which it has as many launches as its rivals
 GRAPH = 4096  # most launches of a captured graph, which is one entry of a stream's queue
 
 

@@ -323,7 +323,7 @@ def _nothing(operand: Operand) -> Box:
 def _box(rng: np.random.Generator, operand: Operand) -> Box:
     """Draw the part of an output to overwrite before a launch: all, or some rows or columns.
 
-    The other part still holds the last answer, for a kernel that skips its work if it sees that answer."""
+    The other part keeps the last answer, to catch a kernel that skips its work if it sees that answer."""
     boxes = [slice(None)] * len(operand.shape)
     longest = max(range(len(boxes)), key=lambda axis: operand.shape[axis])
     extent = operand.shape[longest]

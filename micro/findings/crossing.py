@@ -24,7 +24,7 @@ class Bracket:
 
     @property
     def middle(self) -> int | None:
-        """Size between the bounds that is worth measuring; None if they are near enough."""
+        """Size between the bounds to measure next; None if a bound is missing or they are near enough."""
         if not self.low or not self.high or self.high / self.low <= NEAR:
             return None
         middle = round(math.sqrt(self.low * self.high))

@@ -75,7 +75,7 @@ def _text(parts: Sequence[str]) -> str:
 
 
 def few_rounds(run: Run) -> list[str]:
-    """Summarize each contest that has times but, for want of rounds, no ratio."""
+    """Summarize each contest that has times, but too few rounds for a ratio."""
     ranked = [sentence for contest in run.contests if (sentence := _ranked(contest))]
     more = [f"{len(ranked) - MOST} more contests have times without a ratio."] if len(ranked) > MOST else []
     return [*ranked[:MOST], *more]

@@ -285,7 +285,7 @@ def _certain(bound: Mma, case: Case) -> bool:
 
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
-    """Report whether a read of this size measures memory: a small one on a GPU is mostly launches."""
+    """Report whether a read of this size measures memory: a small read on a GPU measures the launch."""
     here = limits[case.setting.device]
     cache = max(here.caches, default=here.usable_cache)
     return not devices.kind_of(case.setting.device).undivided or case.problem.footprint > COVERED * cache

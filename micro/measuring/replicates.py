@@ -112,7 +112,7 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
 
 
 def _lost(runs: Sequence[record.Result]) -> float | None:
-    """Share of rounds lost in all runs; None if a run lacks it."""
+    """Share of the rounds of all runs that were lost; None if a run does not record its share."""
     shares = [x.lost * len(x.samples) for x in runs if x.lost is not None]
     return sum(shares) / sum(len(x.samples) for x in runs) if len(shares) == len(runs) else None
 

@@ -219,7 +219,7 @@ class _Pace:
         self._last = max(self._limit, self._began + goal.left)
 
     def spent(self) -> float:
-        """Seconds so far."""
+        """Seconds since measuring began."""
         return time.monotonic() - self._began
 
     def _took(self) -> float:
@@ -233,7 +233,7 @@ class _Pace:
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
     def reach(self, count: int) -> None:
-        """Take rounds until so many are accepted, or the budget is spent."""
+        """Take rounds until `count` are accepted, the budget is spent, or too many are rejected."""
         rounds, last = self._rounds, -math.inf
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
@@ -250,7 +250,7 @@ class _Pace:
 
 
 class _Rounds:
-    """The rounds taken so far."""
+    """The rounds taken so far, with their rejections, canaries and judgments."""
 
     def __init__(
         self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: ContestCost, margin: float, once: bool

@@ -64,8 +64,8 @@ class JsonChild:
     def receive(self, patience: float, what: str = "answer") -> dict[str, Any]:
         """Return the next message.
 
-        Raises Died if none comes within `patience` seconds, the child has ended, or sends no JSON. `what`: the expected
-        message, for the error."""
+        Raises Died if no message comes within `patience` seconds, the child has ended, or it sends no JSON object.
+        `what`: name of the expected message, for the error."""
         message = self.poll(patience)
         if message is None:
             raise self.fault(f"hangs: no {what} within {patience:.0f} s")

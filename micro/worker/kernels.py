@@ -34,7 +34,7 @@ DEAR, LARGE = 1e9, 64 << 20  # on a processor: least FLOP and most bytes of prob
 def refuse_uses(case: Case, uses: object) -> None:
     """Raise WrongResult for an impossible number of uses, by which a launch's time is divided.
 
-    Only the suite's variants may have several uses per launch: no answer shows how often it was computed."""
+    Only the suite's variants may claim several: an answer does not show how often it was computed."""
     if type(uses) is not int or uses < 1:
         raise WrongResult(f"claims {uses} uses of one call: a whole number, or leave `uses` out")
     if uses > 1 and is_user(case.problem.op, case.variant):

@@ -21,8 +21,8 @@ def lines(nbytes: int, unit: int) -> int:
 def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int, unit: int) -> Array:
     """Draw byte offsets [rounds, blocks], multiples of `unit`, of blocks of `sizes` bytes in `space`.
 
-    In each round the blocks lie in random order with random gaps of entire units between them, so every block of one
-    size has the same distribution and no two overlap."""
+    In each round the blocks lie in random order with random gaps of entire units between them, so all blocks of
+    one size have the same distribution, and no two blocks overlap."""
     import numpy as np
 
     units = np.array([lines(size, unit) for size in sizes], np.int64)

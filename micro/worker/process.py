@@ -59,7 +59,7 @@ class Worker:
     contest is open."""
 
     def __init__(self, setting: Setting) -> None:
-        """Start the process. Raises Unavailable where its environment cannot be set up."""
+        """Start the process. Raises Unavailable if its environment cannot be set up."""
         before = setting.variables()
         self._running = -1
         self._cell = tempfile.TemporaryFile()
@@ -179,7 +179,7 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """End all workers; the next case starts a new one."""
+        """End all workers; the next case starts a new worker."""
         for worker in self._alive.values():
             worker.close()
         self._alive.clear()
@@ -192,7 +192,7 @@ def pin(threads: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Let the system kill this process when that parent ends; exit at once if it has ended."""
+    """Let the system kill this process when process `parent` ends; exit at once if it has ended."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Process state that a kernel shares with its rivals: compared before and after it, and restored."""
+"""Process state that kernels share: compared before and after a kernel runs, and restored."""
 
 from __future__ import annotations
 

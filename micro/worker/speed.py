@@ -52,7 +52,7 @@ class Speed:
         self._pace, self.asking = self._device.pace(), time.perf_counter() - began
 
     def slowed(self) -> dict[str, float]:
-        """Return seconds since the last call with the clock held down, by cause; update the clock in `state`."""
+        """Return the seconds with a lowered clock since the last call, by cause; update `state`."""
         before, self._pace = self._pace, self._device.pace()
         if (clock := self._pace.megahertz) is not None:
             self.state = self.state | {"sm_megahertz": clock}

@@ -27,7 +27,7 @@ PER_ELEMENT = 2.0**-18  # least change per element of the input
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a check."""
+    """A call of a check: its probe, the change of its inputs, and the placement of its operands."""
 
     probe: str
     changed: bool = False  # one element of each input differs from the probe's previous call

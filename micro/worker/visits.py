@@ -45,7 +45,7 @@ class Visits:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each sample, all its launches together."""
+    """Times of a batch's samples, in seconds of all launches of a sample together."""
 
     wall: Array
     cpu: Array  # by the processor's clock

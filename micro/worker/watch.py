@@ -48,7 +48,7 @@ class Schedule:
         self.spent = self.timed = 0.0  # seconds of verification, and of the rounds without it
 
     def looks(self, first: int) -> None:
-        """Set the size of the first batch; the next ones double the rounds."""
+        """Set the size of the first batch; each later batch doubles the rounds."""
         self._first = first
 
     def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
@@ -100,7 +100,7 @@ def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
 
 
 class Overwritten(Exception):
-    """A wrong answer whose inputs have changed or were NaN: `error` may be another case's fault."""
+    """A wrong answer whose inputs have changed or were not finite: `error` may be another case's fault."""
 
     def __init__(self, error: WrongResult, case: int) -> None:
         self.error, self.case = error, case

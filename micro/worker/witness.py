@@ -252,12 +252,12 @@ def taken(device: Device, view: Any, places: Places) -> Array:
 
 
 def _pieces(places: Places) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield boxes of neighboring places, as slices of the excerpt and of the entire operand."""
+    """Yield boxes of adjacent places, as slices of the excerpt and of the entire operand."""
     return ((tuple(i for i, _ in box), tuple(o for _, o in box)) for box in itertools.product(*map(_runs, places)))
 
 
 def _runs(along: Array) -> list[tuple[slice, slice]]:
-    """Return runs of neighbors along one axis, as slices of the excerpt and of the entire axis."""
+    """Return runs of adjacent places along one axis, as slices of the excerpt and of the entire axis."""
     import numpy as np
 
     ends = [0, *(np.flatnonzero(np.diff(along) != 1) + 1).tolist(), len(along)]

@@ -1,4 +1,4 @@
-"""Both arms of a comparison in fresh processes in lockstep, pair after pair, and their run file."""
+"""Measurement of both `micro.ab` arms, in lockstep in pairs of fresh processes, and its run file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Arm(JsonChild):
 
     def __init__(self, letter: str, python: str, repo: Path, threads: int, device: str = "cpu") -> None:
         self.letter = letter
-        # An installed package needs no path, which would lend the packages beside it to another Python.
+        # No path for an installed package: it would let another Python import the packages beside it.
         is_installed = suite.PREFIX and repo == suite.ROOT
         environment = {**os.environ} if is_installed else suite.environment(repo)
         # PYTHONSAFEPATH: else the current folder, which may be the other checkout, would come first.
@@ -49,7 +49,7 @@ class Arm(JsonChild):
         super().__init__([python, "-m", module_in(repo) or "micro._arm", device, str(threads)], environment)
 
     def call(self, do: str, *, patience: float, **given: Any) -> dict[str, Any]:
-        """Return the answer to a request. Raises what the arm raised; LaunchError for a crash or a hang."""
+        """Send a request and return its answer. Raises the arm's error; Died for a crash or a hang."""
         self.send({"do": do, **given})
         answer = self.receive(patience)
         if "error" in answer and "kind" in answer:
@@ -67,10 +67,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Duel:
-    """A request to `micro.ab`: the command whose cases are measured, and the place of each arm."""
+    """A request to `micro.ab`: a command whose cases both arms measure, and the place of each arm."""
 
-    words: tuple[str, ...]
-    places: Mapping[str, Place]
+    words: tuple[str, ...]  # module and options of the command
+    places: Mapping[str, Place]  # by the arm's letter
     limits: Limits
     outputs: Outputs
 
@@ -130,7 +130,7 @@ def _arm(duel: Duel, letter: str, threads: int) -> Iterator[Arm]:
 
 
 def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the cases that both arms can measure, and a line for each of the others. Raises UsageError."""
+    """Return the cases that both arms can measure, and a message on each other case. Raises UsageError."""
     by_name = [{case["name"]: case["skip"] for case in plan["cases"]} for plan in plans]
     common = [name for name, skip in by_name[0].items() if not skip and by_name[1].get(name, "") is None]
     apart = []
@@ -146,7 +146,7 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 class Fails(Exception):
-    """A failure of an arm to do what was requested."""
+    """Failure of a request to an arm: the arm's letter, and its error."""
 
     def __init__(self, letter: str, error: SuiteError) -> None:
         self.letter, self.error = letter, error
@@ -160,7 +160,7 @@ def _ask(arm: Arm, do: str, patience: float, **given: Any) -> Any:
 
 
 def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -> tuple[int, dict[str, list[float]]]:
-    """Take all pairs of processes; return the exit code of an early stop, and each process's canaries."""
+    """Run all pairs of processes; return the exit code (0: not interrupted), and canaries per pair."""
     canary: dict[str, list[float]] = {}
     limits = duel.limits
     chance = random.Random(secrets.randbits(31))
@@ -182,9 +182,9 @@ def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -
 def _pair(
     duel: Duel, cases: Sequence[Case], threads: int, seconds: float, chance: random.Random, *, first: bool
 ) -> dict[str, float]:
-    """Measure every case in one fresh process of each arm; return the canaries.
+    """Measure every case in a fresh process of each arm; return canary medians in seconds.
 
-    A case that fails is left out, and a crash restarts the two processes."""
+    A case that fails is left out from then on; after a crash both processes are restarted."""
     canaries: dict[str, float] = {}
     with ExitStack() as stack:
         arms: list[Arm] = []
@@ -205,9 +205,9 @@ def _pair(
 def _visit(
     arms: Sequence[Arm], case: Case, seconds: float, chance: random.Random, *, first: bool, canary: bool
 ) -> dict[str, float]:
-    """Measure one case in one pair of processes; return the canaries.
+    """Measure one case in one pair of processes; return the canary medians, {} without `canary`.
 
-    Placement and launches are alike in both; the arms' turns come in random order."""
+    Placement and launches are alike in both arms, which take turns in random order."""
     seed = chance.getrandbits(31)
     about = [_ask(arm, "prepare", 300.0, case=case.name, seed=seed if first else None) for arm in arms]
     calls = [_ask(arm, "open", 120.0, case=case.name, seed=seed)["calls"] for arm in arms]

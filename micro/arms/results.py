@@ -1,4 +1,4 @@
-"""Results of the pairs of processes: verdicts that share one error, records, sentences and the gate."""
+"""Results of `micro.ab`: verdicts with a shared error rate, records, sentences and the gate."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Limits:
     processes: int  # of each arm
     seconds: float  # of measuring in all
     margin: float  # of a verdict
-    gate: float | None
+    gate: float | None  # least slow-down, as a share, that fails; None: no gate
 
 
 @dataclass
 class Case:
-    """Measurements of one case: for each pair of processes its rounds, [pair][arm] lists of seconds."""
+    """Measurements of one case; `wall` and `cpu` list the seconds of its rounds by [pair][arm]."""
 
     name: str
     wall: list[list[list[float]]] = field(default_factory=list)
     cpu: list[list[list[float]]] = field(default_factory=list)
-    lost: list[float] = field(default_factory=list)
-    launches: int = 1
-    visit: float = 0.0
+    lost: list[float] = field(default_factory=list)  # share of each sample lost to others
+    launches: int = 1  # of a sample
+    visit: float = 0.0  # seconds of a sample
     queues: bool = True
     seconds: float = 0.0
-    about: list[dict[str, Any]] = field(default_factory=list)
+    about: list[dict[str, Any]] = field(default_factory=list)  # kernel, isa and error, by arm
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)  # arm: kind, reason
 
     @property
@@ -51,7 +51,7 @@ class Case:
         return self.cpu if self.clock == "cpu" else self.wall
 
     def ratios(self) -> Any:
-        """Return the logarithm of b over a in each pair of processes."""
+        """Return the trimmed mean of log(b / a) over the rounds of each pair of processes."""
         import numpy as np
 
         logs = []
@@ -67,7 +67,7 @@ def judged(case: Case, limits: Limits, family: int) -> stats.Judgment:
 
 
 def held_back(case: Case, limits: Limits, family: int) -> bool:
-    """Return whether the gate stops this case: significantly slower, and its interval reaches the gate."""
+    """Report whether the gate stops this case: significantly slower, and its interval reaches the gate."""
     if case.failed or limits.gate is None:
         return False
     judgment = judged(case, limits, family)
@@ -156,7 +156,7 @@ def differing(plans: Sequence[dict[str, Any]]) -> list[str]:
 def sentences(
     run: record.Run, limits: Limits, differs: list[str], apart: list[str], tripped: Sequence[Case]
 ) -> list[str]:
-    """Return how many cases have each verdict, what differs between the arms, and the gate's outcome."""
+    """Return sentences on the verdicts, on differences between the arms, and on the gate's outcome."""
     by = {verdict: [c for c in run.comparisons if c.verdict == verdict] for verdict in VERDICTS}
     counts = ", ".join(f"{len(comparisons)} {verdict}" for verdict, comparisons in by.items() if comparisons)
     lines = [f"Arm b against arm a, {len(run.comparisons)} cases: {counts} (margin {100 * limits.margin:g} %)."]

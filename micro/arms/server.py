@@ -1,6 +1,6 @@
 """One arm of `micro.ab`: a fresh process of one checkout and interpreter, driven turn by turn.
 
-The protocol is JSON lines, so that two versions of this suite can stand against each other: a request is `{"do":
+The protocol is JSON lines, so that two versions of this suite can be compared: a request is `{"do":
 …}`, an answer is its result or `{"error": …}`."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from micro.worker.process import die_with, pin
 
 
 class Arm:
-    """The requests of an arm: each public method but `answer` serves the request of its name."""
+    """Server of an arm's requests: each public method but `answer` serves the request of its name."""
 
     def __init__(self, device: str) -> None:
         self._host = Host(open_device(device), 0)
@@ -69,12 +69,12 @@ class Arm:
         return {"kernel": prepared.kernel, "isa": prepared.isa, "error": error}
 
     def open(self, case: str, seed: int) -> dict[str, Any]:
-        """Open a case; return seconds of one launch of each part."""
+        """Open a contest of one case; return the seconds of one launch of each of its parts."""
         parsed = parse(case)
         return {"calls": self._host.open([parsed], [True], seed)[0]}
 
     def settle(self, calls: list[float], visit: float) -> dict[str, Any]:
-        """Return launches of a sample, and seconds of a sample and of a round."""
+        """Choose launches per sample; return their number, and seconds of a sample and of a round."""
         opened = self._host.calibrate([calls], visit)
         return {
             "launches": opened.launches[0],
@@ -84,7 +84,7 @@ class Arm:
         }
 
     def look(self, first: int, rounds: int, canary: bool) -> dict[str, Any]:
-        """Take a batch of rounds; return seconds of a use in each, by the wall and by the processor's clock."""
+        """Run a batch of rounds; return the seconds of one use in each, as wall and as processor time."""
         look = self._host.run_rounds(first, rounds, None, canary)
         return {
             "wall": look.wall[:, 0].tolist(),
@@ -94,7 +94,7 @@ class Arm:
         }
 
     def close(self) -> dict[str, Any]:
-        """Give the case's buffers back."""
+        """Release the case and what it holds."""
         self._host.close()
         return {}
 

@@ -1,1 +1,1 @@
-"""Sentences about a run, by rows of data: comparisons are selected, grouped, reduced and phrased."""
+"""Sentences about a run: comparisons are selected, grouped, reduced and phrased, driven by data."""

@@ -1,4 +1,4 @@
-"""The size from which on a contender wins, bracketed by verdicts."""
+"""Crossover: the size from which on a contender wins, bracketed by verdicts at measured sizes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from micro.findings.select import Pair, interval, pairs
 if TYPE_CHECKING:
     from reports.record import Comparison, Run
 
-NEAR = 1.25  # bounds of a crossover this near to each other are near enough
+NEAR = 1.25  # ratio of a crossover's bounds up to which no size between them is worth measuring
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """Crossover between two sizes: no win up to `low`, certain win from `high` on; None: not seen."""
+    """Bounds of a crossover: no win at `low`, a certain win at `high`; None if no such size was measured."""
 
     low: int | None
     high: int | None
 
     @property
     def middle(self) -> int | None:
-        """Size between the bounds that is worth measuring; None if they are near enough."""
+        """Size between the bounds to measure next; None if a bound is missing or they are near enough."""
         if not self.low or not self.high or self.high / self.low <= NEAR:
             return None
         middle = round(math.sqrt(self.low * self.high))
@@ -32,7 +32,7 @@ class Bracket:
 
 
 def bracket(by_size: Mapping[int, Comparison]) -> Bracket:
-    """Return the last size without a win, and the next size with one."""
+    """Return the largest size without a win, and the smallest winning size beyond it."""
     low = max((size for size, x in by_size.items() if x.verdict in ("slower", "same")), default=None)
     winning = [size for size, x in by_size.items() if x.verdict == "faster" and (low is None or size > low)]
     return Bracket(low, min(winning, default=None))
@@ -41,7 +41,7 @@ def bracket(by_size: Mapping[int, Comparison]) -> Bracket:
 def wins(at: Bracket, largest: int, what: str) -> str:
     """Format where a contender wins: `from somewhere between batch 16 and 23 on`.
 
-    `what`: the name of the sizes; `largest`: the last that was tried."""
+    `what`: the name of the sizes; `largest`: the largest measured size."""
     if at.low and at.high:
         return f"from somewhere between {what} {at.low} and {at.high} on"
     return f"from {what} {at.high} on" if at.high else f"nowhere up to {what} {largest}"
@@ -49,13 +49,13 @@ def wins(at: Bracket, largest: int, what: str) -> str:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The size from which on contenders win, for each group of comparisons of one kind of contest."""
+    """A question of crossover: the size from which on contenders win, per group of comparisons."""
 
-    kind: str  # of contests: how their names begin
-    what: str  # contends, and wins beyond the crossing
+    kind: str  # prefix of the names of its contests
+    what: str  # name of the contender, in sentences
     along: str  # name of the sizes
     size: Callable[[Pair], int]
-    group: Callable[[Pair], tuple[Any, ...] | None]  # what comparisons of a group share; None leaves one out
+    group: Callable[[Pair], tuple[Any, ...] | None]  # key of a pair's group; None leaves the pair out
 
     def groups(self, run: Run) -> dict[tuple[Any, ...], dict[int, Comparison]]:
         """Return the comparisons of each group by size."""
@@ -66,7 +66,7 @@ class Crossing:
         return groups
 
     def middles(self, run: Run) -> list[tuple[Any, ...]]:
-        """Return each group whose bracket is still wide, and the size in its middle."""
+        """Return (*group, size) for each group with a wide bracket: the size in the bracket's middle."""
         middles = {group: bracket(by_size).middle for group, by_size in self.groups(run).items()}
         return [(*group, middle) for group, middle in middles.items() if middle]
 

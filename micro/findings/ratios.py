@@ -1,6 +1,6 @@
-"""Answers of most questions: the ratios of each contest in a sentence, below the question that it answers.
+"""Answers to most questions: the ratios of each contest in a sentence, below the contest's question.
 
-Ranges that ratios are expected in on Intel and AMD alike are data, in expectations.json."""
+Ranges in which ratios are expected on Intel and AMD alike are data, in expectations.json."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from reports.record import Comparison, Contest, Result, Run
 
 FILE = Path(__file__).with_name("expectations.json")
-FEW = 4  # contenders that are listed; of more, the extremes
-MOST = 12  # contests with times but without ratios that are reported one by one
+FEW = 4  # most contenders that are all listed; of more contenders, the extremes
+MOST = 12  # most contests with times but without ratios that are reported
 SURE = ("faster", "slower")
 
 
 def ratios(run: Run) -> list[str]:
-    """Report the ratios of every contest of a run, then those with an expected range."""
+    """Report the ratios of every contest of a run, then compare ratios with their expected ranges."""
     return [*_ratios(run.contests), *expected(run)]
 
 
@@ -62,7 +62,7 @@ def _ratio(comparison: Comparison) -> str:
 
 
 def words(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Split case names into their common words and the remaining words of each."""
+    """Split case names into the words common to all, and a label of the other words for each name."""
     parts = {name: [word for word in name.split("/") if word != "threads:1"] for name in names}
     shared = [word for word in parts[names[0]] if all(word in other for other in parts.values())]
     labels = {name: _text([word for word in part if word not in shared]) for name, part in parts.items()}
@@ -75,7 +75,7 @@ def _text(parts: Sequence[str]) -> str:
 
 
 def few_rounds(run: Run) -> list[str]:
-    """Summarize each contest that has times but, for want of rounds, no ratio."""
+    """Summarize each contest that has times, but too few rounds for a ratio."""
     ranked = [sentence for contest in run.contests if (sentence := _ranked(contest))]
     more = [f"{len(ranked) - MOST} more contests have times without a ratio."] if len(ranked) > MOST else []
     return [*ranked[:MOST], *more]
@@ -104,17 +104,17 @@ def _seconds(result: Result) -> float:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A range of a value."""
+    """Expected range of a value: of a ratio where `pair` matches, else of another figure."""
 
     what: str
     low: float
     high: float = math.inf
     _: KW_ONLY
-    kind: str = ""  # of contests that it is of: how their names begin
-    pair: str = ""  # pattern that `CONTENDER / BASELINE`, two case names, matches; empty: a value that is no ratio
-    isa: str = ""  # instruction set of the contender's kernel, where the range is of one
+    kind: str = ""  # prefix of the names of the contests that it covers
+    pair: str = ""  # regular expression of `CONTENDER / BASELINE`, two case names; empty: no ratio
+    isa: str = ""  # instruction set of the contender's kernel; empty: any
     firm: bool = True  # a value outside is a fault of the harness, else only unusual
-    usual: str = ""  # the range seen so far, where that is narrower
+    usual: str = ""  # the range observed so far, if narrower
 
     def say(self, value: float, shown: str) -> str:
         """Return a sentence on a value; `shown`: the value as text."""
@@ -134,7 +134,7 @@ def expectations() -> dict[str, Expectation]:
 
 
 def expected(run: Run) -> list[str]:
-    """Compare the ratios of a run with the ranges that they are expected in."""
+    """Return sentences that compare the ratios of a run with their expected ranges."""
     isa = {result.name: result.isa_observed for result in run.results}
     return [
         row.say(x.ratio, interval(x))

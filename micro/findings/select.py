@@ -1,4 +1,4 @@
-"""The material of sentences: comparisons and times of one kind of contest."""
+"""Selection of comparisons and times of one kind of contest, for sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """A comparison that has a ratio, its contest, and the cases of its two results."""
+    """A comparison with a ratio, its contest, and the two cases that it compares."""
 
     contest: record.Contest
     comparison: Comparison
@@ -24,7 +24,7 @@ class Pair(NamedTuple):
 
 
 def pairs(run: Run, kind: str) -> Iterator[Pair]:
-    """Yield the compared pairs of the contests whose name begins with `kind`."""
+    """Yield each comparison with a ratio, in the contests whose name begins with `kind`."""
     for contest in run.contests:
         for comparison in contest.comparisons if contest.contest.startswith(kind) else ():
             if comparison.ratio is not None:
@@ -32,7 +32,7 @@ def pairs(run: Run, kind: str) -> Iterator[Pair]:
 
 
 def timed(run: Run, kind: str) -> Iterator[tuple[record.Contest, Any, record.Result]]:
-    """Yield contest, case and result of what has a time, in the contests whose name begins with `kind`."""
+    """Yield (contest, case, result) of each timed case in the contests whose name begins with `kind`."""
     for contest in run.contests:
         for result in contest.measured if contest.contest.startswith(kind) else ():
             if result.seconds:
@@ -40,7 +40,7 @@ def timed(run: Run, kind: str) -> Iterator[tuple[record.Contest, Any, record.Res
 
 
 def grouped(run: Run, kind: str) -> Iterator[list[Pair]]:
-    """Yield the pairs of each contest."""
+    """Yield the list of pairs of each contest whose name begins with `kind`."""
     for _, group in itertools.groupby(pairs(run, kind), key=lambda pair: pair.contest.contest):
         yield list(group)
 
@@ -51,14 +51,14 @@ def interval(comparison: Comparison) -> str:
 
 
 def faster(comparison: Comparison) -> str:
-    """Return how many times as fast the contender is: the ratio of time, turned over."""
+    """Format how many times as fast the contender is: the inverse of its time ratio, with interval."""
     ends = [1 / x if x else None for x in (comparison.high, comparison.low)]
     assert comparison.ratio is not None
     return units.ratio(1 / comparison.ratio, *ends)
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return the verdict in a word; with its level if the interval beside it excludes 1 all the same."""
+    """Return the verdict; an unresolved verdict with its level if the interval shown excludes 1."""
     from reports import stats, table
 
     return f"unresolved at {100 * stats.JUDGED:.0f} %" if table.but_shown(comparison) else comparison.verdict
@@ -70,5 +70,5 @@ def undisturbed(result: record.Result) -> int:
 
 
 def chosen(count: int) -> str:
-    """Return the remark on an extreme of several cases: it was chosen from that many."""
+    """Return the remark that an extreme was chosen from `count` cases; empty for a single case."""
     return f", chosen from {count} in the same rounds" if count > 1 else ""

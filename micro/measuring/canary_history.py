@@ -1,6 +1,6 @@
-"""Canary times of earlier commands on an installation, and a warning when they are slow now.
+"""Canary times of earlier commands on an installation, and a warning when canaries are slow now.
 
-The warning never changes a ratio, whose sides shared the round."""
+The warning changes no ratio, as both sides of a ratio run in the same rounds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from micro.worker.speed import SMALL
 from reports import canaries
 
 LEVELS = {"fma": 0.03, "small": 0.15, "large": 0.25}  # least excess over the median for a warning
-SPREADS = 3.0  # least excess in units of the spread when quiet
-HISTORY = 64  # commands remembered
+SPREADS = 3.0  # least excess for a warning, in interquartile ranges of the history
+HISTORY = 64  # most commands remembered
 
 
 def level(name: str) -> str:
-    """Return the threshold key of a canary, from its problem's name."""
+    """Return the key of LEVELS that applies to a canary, from the name of its problem."""
     if name.startswith("fma/"):
         return "fma"
     return "small" if name.endswith(f"size:{SMALL}") else "large"
 
 
 class History:
-    """Medians of earlier commands on one installation, oldest dropped first."""
+    """Canary medians of the last HISTORY commands on one installation."""
 
     def __init__(self, digest: str) -> None:
         self._file = f"canary/{digest}.json"
@@ -35,7 +35,7 @@ class History:
             self._seen = {}  # missing or of another format: only the warning is lost
 
     def slow(self, medians: dict[str, float]) -> str | None:
-        """Return a warning for canaries slower than the median of earlier commands."""
+        """Return a warning of canaries slower than in earlier commands; None if there is none."""
         return "; ".join(word for name, took in medians.items() if (word := self._judge(name, took))) or None
 
     def remember(self, medians: dict[str, float]) -> None:

@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
     from micro.measuring.rounds import Measurement
 
-# By name: "flops", "bytes", or "shown" (flops that something may beat), and their rate per second in each round.
+# By ceiling: its kind, "flops", "bytes" or "shown" (flops that a kernel may exceed), and its rate per second by round.
 Bounds: TypeAlias = "dict[str, tuple[str, Array]]"
-GATE = 1.05  # rate over ceiling: an interval above it is no measurement of this work
+GATE = 1.05  # rate over ceiling: if its interval lies above, the work was not done
 SMALLEST = 4096  # bytes: below it a read is all overhead
-COVERED = 4  # caches that a GPU's read takes to show its memory rather than its launch
+COVERED = 4  # size of a GPU's read, in caches, from which it measures memory, not its launch
 
 # A GPU's multiply-adds take 655,000 clocks (kernels/ops/fma/fma.cu), 0.33 ms at 2 GHz. A start of 2 µs is 0.6 % of
 # that, and was 2 % of 4096 steps.
 STEPS = 16384
 # A core's multiply-adds, by several threads: 0.3 ms at 3.5 GHz, of which a start of 1 µs is 0.3 %.
 TEAM_STEPS = 8 * STEPS
-AROUND = 4  # neighboring rounds on each side that give a ceiling of several threads its fastest sample
+AROUND = 4  # rounds on each side among which a ceiling of several threads takes its fastest sample
 # Tensor cores: mma.sync takes 0.5 ms and wgmma 0.6 ms on an H100 at 1.8 GHz, of which writing the sums is 1 %.
 TENSOR_STEPS = {"mma": 8192, "wgmma": 4096}
 CORE_STEPS = 8192  # of a core's: 16 chains, one or two a cycle: 20 to 40 µs
-COARSE = ("tf32", "bf16", "fp16")  # what tensor cores multiply here
-# x86 without an instruction for these types multiplies them as single precision. Bytes differ: three instructions of
-# AVX2 multiply and add 32 of them, but 24 floats. Other processors' instructions are not implemented.
+COARSE = ("tf32", "bf16", "fp16")  # types that tensor cores multiply here
+# x86 without an instruction for these types multiplies them as single precision. int8 differs: three instructions of
+# AVX2 multiply and add 32 bytes, but 24 floats. Instructions of other processors are not implemented.
 WIDENED = ("tf32", "bf16", "fp16")
 
 
 def cases(measured: Sequence[Case], limits: Mapping[str, Limits]) -> list[Case]:
-    """Build ceilings for each device and number of threads: peaks, coarse products, and reads.
+    """Build ceilings for each device and number of threads: FMA peaks, low-precision products, reads.
 
-    Coarse products are those of the measured precisions; reads have the size of each working set."""
+    The products have the measured precisions, the reads the size of each working set."""
     ceilings: dict[Case, None] = {}
     for device, threads in dict.fromkeys((case.setting.device, case.setting.threads) for case in measured):
         alike = [case for case in measured if (case.setting.device, case.setting.threads) == (device, threads)]
@@ -88,14 +88,14 @@ def title(ceiling: Case) -> str:
 def _elsewhere(case: Case) -> bool:
     """Report whether neither the device's arithmetic nor its memory bounds the case.
 
-    Then it is work of the caller, stays within multiprocessors, or crosses the link to the host."""
+    Such a case is work of the caller, stays within multiprocessors, or crosses the link to the host."""
     problem = case.problem
     for_its_caller = problem.on_host and devices.kind_of(case.setting.device).own_clock
     return for_its_caller or problem.within or find(problem.op, case.variant).link
 
 
 def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
-    """Return multiply-adds in registers by the fastest instructions, on a core or all multiprocessors.
+    """Return the fastest multiply-adds in registers, on `threads` cores or all multiprocessors.
 
     Several threads have more steps each, so that starting threads takes a small share."""
     sets = kind.isas()
@@ -111,7 +111,7 @@ def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
 
 
 def coarse_peaks(dtype: str, kind: Kind, limits: Limits, threads: int = 1) -> list[Mma]:
-    """Return products of a coarser type by each instruction that the device has for it."""
+    """Return products of a low-precision type, by each instruction that the device has for it."""
     if kind.undivided:
         return tensor_peaks(dtype, limits) if dtype in COARSE else []
     return [Mma(dtype, unit, CORE_STEPS, threads) for unit in CORE.get(dtype, ()) if unit in limits.features]
@@ -120,8 +120,8 @@ def coarse_peaks(dtype: str, kind: Kind, limits: Limits, threads: int = 1) -> li
 def doubtful(case: Case) -> bool:
     """Report whether a ceiling must be checked before it bounds anything.
 
-    Kernels of tensor cores and of coarse types run on few devices, and none was tested on all: a wrong one must not
-    bound, and one that does not compile must not cost a contest."""
+    Kernels of tensor cores and low precision run on few devices, and none was tested on all: a wrong kernel must not
+    bound others, and a kernel that does not compile must not cost a contest."""
     return case.problem.op == "mma"
 
 
@@ -135,15 +135,15 @@ def _working_set(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """Share of a case's ceiling."""
+    """A case's share of its nearest ceiling, or the reason why its time is impossible."""
 
-    percent: float | None  # by nominal work, or by executed work; None without work
+    percent: float | None  # by nominal or executed work; None without work or ceiling
     name: str | None  # of the ceiling
-    refusal: str | None  # why the case cannot have done its work
+    refusal: str | None  # why the case cannot have done its work; None if it can
 
 
 def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limits: Mapping[str, Limits]) -> Share:
-    """Return a case's share of the nearer of its two bounds, in the same rounds."""
+    """Return a case's share of the bound nearest to its time, in the same rounds."""
     import numpy as np
 
     case = all_cases[index]
@@ -156,7 +156,7 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
         return Share(None, None, None)
     times_done = find(problem.op, case.variant).times
     flops, brought = times_done * problem.flops, times_done * _brought(problem)
-    if problem.by_executed:  # of bytes a stage of a call has some of the operands' alone, or none
+    if problem.by_executed:  # a stage of a call moves only some of the operands' bytes, or none
         work = find(problem.op, case.variant).executed(problem)
         flops, brought = work.flops, min(brought, work.bytes)
     nominal = {name: (brought if kind == "bytes" else flops) / rate for name, (kind, rate) in bounds.items()}
@@ -165,14 +165,14 @@ def share(measurement: Measurement, all_cases: Sequence[Case], index: int, limit
     if nearest is None:
         return Share(None, None, None)
     if bounds[nearest][0] == "bytes" and not _of_memory(case, limits):
-        return Share(None, None, refusal)  # what a GPU's caches bring is not known
+        return Share(None, None, refusal)  # the bandwidth of a GPU's caches is not known
     if len(bounds) == 1 and problem.flops:
         return Share(None, None, refusal)  # no ceiling of its arithmetic is known
     return Share(100 * float(np.median(nominal[nearest] / times[:, index])), nearest, refusal)
 
 
 def _of_link(case: Case, rate: float, times: Array) -> Share:
-    """Return the share of the host link's rate, both directions at once."""
+    """Return a case's share of the host link's rate, which both directions reach at once."""
     import numpy as np
 
     if not (rate and find(case.problem.op, case.variant).link):
@@ -182,7 +182,7 @@ def _of_link(case: Case, rate: float, times: Array) -> Share:
 
 
 def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str, Array]:
-    """Least seconds of the work in each round, by the bounds that nothing can beat.
+    """Least seconds of the executed work in each round, by each bound that no kernel can exceed.
 
     Only reads count: writes may bypass the caches, and some instructions write a line without fetching it."""
     problem: Any = case.problem
@@ -197,7 +197,7 @@ def _least(case: Case, bounds: Bounds, limits: Mapping[str, Limits]) -> dict[str
 
 
 def _longest(seconds: Mapping[str, Array]) -> str | None:
-    """Return the bound that takes the most time; None where none takes any."""
+    """Return the name of the bound with the largest median time; None if no bound takes time."""
     import numpy as np
 
     medians = {name: float(np.median(rounds)) for name, rounds in seconds.items()}
@@ -206,9 +206,9 @@ def _longest(seconds: Mapping[str, Array]) -> str | None:
 
 
 def _brought(problem: Problem) -> float:
-    """Nominal bytes that come to the arithmetic: inputs, and outputs, whose lines are fetched first.
+    """Return the nominal bytes fetched: inputs, and outputs, whose cache lines are fetched before a write.
 
-    An operand both read and written comes once. Where memory is no operand's, only inputs are known."""
+    An operand both read and written counts once. If the problem has memory beside operands, only inputs count."""
     sizes = {role: sum(x.nbytes for x in problem.operands() if x.role == role) for role in ("in", "inout", "out")}
     total = sum(sizes.values())
     if problem.footprint > total:
@@ -219,8 +219,8 @@ def _brought(problem: Problem) -> float:
 def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Array:
     """Seconds of a ceiling in each timed round, without time lost to other processes.
 
-    With several threads no clock measures that loss finely: there the fastest of the neighboring samples counts, since
-    a stall of one thread stalls all, and makes no sample faster."""
+    With several threads no clock measures that loss finely: there the fastest of the neighboring samples counts, as a
+    stall of one thread stalls all threads, and makes no sample faster."""
     import numpy as np
 
     if all_cases[index].setting.threads == 1:
@@ -233,8 +233,8 @@ def took(measurement: Measurement, all_cases: Sequence[Case], index: int) -> Arr
 def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, features: Collection[str]) -> Bounds:
     """Return a case's bounds by name: FLOP/s or bytes/s of each round, on its number of threads.
 
-    Of several instructions for a coarse type, and of instruction sets that read, the faster one counts; a coarse type
-    without instructions takes multiply-adds instead."""
+    The fastest instruction for a low-precision type counts, and the fastest instruction set that reads. A type without
+    instructions is bounded by single-precision multiply-adds."""
     import numpy as np
 
     bounds: Bounds = {}
@@ -267,32 +267,32 @@ def _bounds(case: Case, all_cases: Sequence[Case], measurement: Measurement, fea
 
 
 def _of(case: Case, all_cases: Sequence[Case]) -> list[tuple[int, Case]]:
-    """Return ceilings of the case's device and threads, else those of one thread.
+    """Return (index, ceiling) for the case's device and number of threads, else for one thread.
 
-    Several threads together may not reach a multiple of the latter."""
+    Several threads together may not reach that multiple of a one-thread ceiling."""
     here = [(i, x) for i, x in enumerate(all_cases) if x.role == "ceiling" and x.setting.device == case.setting.device]
     alike = [(i, x) for i, x in here if x.setting.threads == case.setting.threads]
     return alike or [(i, x) for i, x in here if x.setting.threads == 1]
 
 
 def _certain(bound: Mma, case: Case) -> bool:
-    """Report whether nothing can beat a ceiling of products.
+    """Report whether no kernel can exceed a ceiling of products.
 
     Hopper's tensor cores reach their peak by wgmma, six tenths of it by mma.sync; instructions of later devices are not
-    implemented. On a core all its instructions are measured, and no ceiling is certain if one could not be. Zeros and
-    other easy numbers run at a higher clock than the ceiling."""
+    implemented. On a CPU all instructions are measured; the caller checks that none is missing. Zeros and other easy
+    numbers run at a higher clock than the ceiling."""
     return bound.unit != "mma" and case.setting.data == "normal"
 
 
 def _of_memory(case: Case, limits: Mapping[str, Limits]) -> bool:
-    """Report whether a read of this size measures memory: a small one on a GPU is mostly launches."""
+    """Report whether a read of this size measures memory: a small read on a GPU measures the launch."""
     here = limits[case.setting.device]
     cache = max(here.caches, default=here.usable_cache)
     return not devices.kind_of(case.setting.device).undivided or case.problem.footprint > COVERED * cache
 
 
 def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
-    """Return why a case faster than its bounds cannot have done its work; None if it is slower."""
+    """Return a message on a case too fast to have done its work; None if its bounds allow its times."""
     import numpy as np
 
     longest = _longest(least)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kernels.devices.base import Limits
     from kernels.problem import Problem
 
-PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # seconds; × work at this many FLOP/s; CALLS of it
+PATIENCE, FACTOR, SLOW = 10.0, 20.0, 5e9  # least seconds to wait; factor on the time of CALLS calls at SLOW FLOP/s
 CALLS = 4  # most calls for a large problem: one not judged, its probes, the timed data
-SLOW_BYTES = 0.5e9  # … and operands at this many bytes/s: references are in float64
+SLOW_BYTES = 0.5e9  # bytes/s assumed for operands, as references are in float64
 
 
 def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> None:
-    """Raise UsageError, before anything is allocated, where a case cannot fit on its device."""
+    """Raise UsageError, before anything is allocated, where a case cannot fit into its device's memory."""
     for case in (case for contest in contests for case in contest.cases if case.setting.device in limits):
         need = 3 * case.problem.footprint  # the check's operands, the arenas, float64 references
         free = limits[case.setting.device].memory
@@ -41,14 +41,14 @@ def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> No
 
 
 def _smaller(problem: Problem) -> str:
-    """Format the axes to lower; empty where no axis sets the size."""
+    """Format advice on the axes to lower; empty if no axis sets the size."""
     axes = [option_of(name) for name in problem.size_axes]
     return f": take {'a ' * (len(axes) == 1)}smaller {', '.join(axes)}" if axes else ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one case in stage 1."""
+    """Outcome of preparing and checking one case, in stage 1."""
 
     status: record.Status
     reason: str | None = None
@@ -58,22 +58,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Checks:
-    """Outcomes of a command's cases."""
+    """Stage 1 of a command: prepares and checks cases, and keeps their outcomes."""
 
     workers: Workers
     until: str = "time"  # last stage to run
     progress: Callable[[str], None] = lambda text: None
     evidence: Path | None = None  # folder for evidence of wrong answers
-    keep_wrong: bool = False  # with their operands
+    keep_wrong: bool = False  # write the operands of wrong answers too
     outcomes: dict[Case, Outcome] = field(default_factory=dict)
     checked_in: dict[Case, Client] = field(default_factory=dict)  # worker in which each case was right
-    answered: set[tuple[Client, str, str]] = field(default_factory=set)  # worker, operation, provider
-    bounded: bool = True  # time right cases beside their ceilings
+    answered: set[tuple[Client, str, str]] = field(default_factory=set)  # (worker, operation, provider) with an answer
+    bounded: bool = True  # time cases beside their ceilings
 
     def outcome(self, case: Case, seed: int) -> Outcome:
-        """Prepare, launch and check a case once in each worker; a failure costs this case only.
+        """Return a case's outcome; prepare and check the case once in each worker.
 
-        A case that was right in a worker that has died may be wrong in the next one."""
+        A case that was right in a worker that has died is checked again, as it may be wrong in the next worker."""
         earlier = self.outcomes.get(case)
         if earlier is None or (earlier.status == "ran" and not self.holds(case)):
             outcome = self._checked(case, seed)
@@ -85,7 +85,7 @@ class Checks:
         return self.outcomes[case]
 
     def holds(self, case: Case) -> bool:
-        """Report whether a case's outcome is valid in the worker that would time it."""
+        """Report whether a case was right in the worker that is to time it, or in no worker at all."""
         worker = self.checked_in.get(case)
         return worker is None or worker is self.workers.alive(self.workers.key(case))
 
@@ -121,13 +121,13 @@ class Checks:
             return Outcome("failed", str(error) or "out of memory", prepared)
 
     def _patience(self, case: Case, prepared: PreparedCase) -> float:
-        """Seconds to wait for an answer, by its work; a provider's first answer includes loading it."""
+        """Return the seconds to wait for a check, by its work; the first check loads the provider."""
         work = find(case.problem.op, case.variant).executed(case.problem)
         once = work.flops * prepared.uses / SLOW + case.problem.footprint / SLOW_BYTES
         first = 0.0 if self._question(case) in self.answered else kind_of(case.setting.device).first_answer
         return max(PATIENCE, first, FACTOR * CALLS * once)
 
     def _question(self, case: Case) -> tuple[Client, str, str]:
-        """Return worker, operation and provider of a case."""
+        """Return the worker, operation and provider of a case, which share one first answer."""
         worker = self.workers.get(self.workers.key(case))
         return worker, case.problem.op, find(case.problem.op, case.variant).provider

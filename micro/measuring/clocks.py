@@ -9,17 +9,17 @@ from micro.planning.contest import Case
 from micro.worker.messages import ContestCost
 
 CPU_CLOCK = 1e-3  # seconds of the shortest sample from which one-thread contests use the processor's clock
-ALWAYS = 4e-3  # seconds of the longest: a neighbor interrupts such samples in every round
+ALWAYS = 4e-3  # seconds of the longest sample from which on other processes interrupt every round
 
 
 def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
-    """Choose one clock per contest, from the calibrated samples of its measured cases.
+    """Return the clock of each case: one for all CPU cases, chosen by their calibrated samples.
 
-    Below a millisecond it is the wall, since the CPU clock's half microsecond would show; else processor time plus
-    voluntary waits, which a busy neighbor does not move. A contest with a sample so long that a neighbor interrupts it
-    in every round takes the latter, however short its shortest sample. With several threads, or on a system that cannot
-    separate waits from losses, it is the wall. Work of a device with a separate clock is timed by that clock; the
-    caller's cost, by the wall."""
+    Samples below a millisecond take the wall clock, as the half microsecond of reading the CPU clock would show; longer
+    samples take processor time plus voluntary waits, which other processes do not change. A contest with a sample so
+    long that it is interrupted in every round takes processor time too, however short its shortest sample. With several
+    threads, or on a system that cannot separate waits from losses, the clock is the wall. A device with a separate
+    clock is timed by that clock, the caller's cost by the wall."""
     measured = [
         visit
         for case, visit in zip(cases, opened.visits, strict=True)
@@ -39,10 +39,10 @@ def clocks(cases: Sequence[Case], opened: ContestCost) -> tuple[str, ...]:
 
 
 def rejects(case: Case, clock: str, visit: float) -> bool:
-    """Report whether losses in this case's sample reject its round.
+    """Report whether time lost in this case's sample rejects the round.
 
-    They do for samples on the wall clock, unless a neighbor would interrupt every one, and for samples on a device's
-    clock."""
+    It does for a measured one-thread case on a device's clock, or on the wall clock unless its samples are so long that
+    other processes interrupt each."""
     if case.role != "measured" or case.setting.threads > 1:
         return False
     return kind_of(case.setting.device).own_clock or (clock == "wall" and visit < ALWAYS)

@@ -1,6 +1,6 @@
-"""Several runs of a contest, in fresh processes, combined: all samples, and the spread between runs.
+"""Combination of several runs of a contest, in fresh processes: all samples, spread between runs.
 
-Works on records alone, so that runs from a resumed file count like new ones."""
+It reads records alone, so that runs from a resumed file count like new runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 TOPIC = "replicate"
-GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time
-WITHIN_RUN = "the ratio itself wanders", "do not see slow change"  # in notes on rounds, not on the spread of runs
+GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time, gravest first
+WITHIN_RUN = "the ratio itself wanders", "do not see slow change"  # in notes on rounds, dropped for several runs
 OTHER_CLOCK = "timed by another clock in some of its runs"
 
 
 def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:
-    """Yield for each pass its number, and the shuffled contests that the file lacks of it."""
+    """Yield (number, contests) of each pass: the contests that it lacks in the file, shuffled."""
     recorded = taken(run)
     for number in range(count):
         todo = [contest for contest in contests if (number, contest.name) not in recorded]
@@ -37,7 +37,7 @@ def keep(file: RunFile, number: int, done: record.Contest) -> None:
 
 
 def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
-    """Return the runs that a file holds, by number and contest."""
+    """Return the runs that a file holds, by (number of the run, name of the contest)."""
     import msgspec
 
     runs = {}
@@ -49,7 +49,7 @@ def taken(run: record.Run) -> dict[tuple[int, str], record.Contest]:
 
 
 def until_now(contests: Sequence[Contest], count: int, run: record.Run) -> Iterator[record.Contest]:
-    """Combine the runs that each contest has, marked as interrupted where they are fewer than `count`."""
+    """Yield each contest's runs combined, marked as interrupted if they are fewer than `count`."""
     recorded = taken(run)
     for contest in contests:
         runs = [recorded[number, contest.name] for number in range(count) if (number, contest.name) in recorded]
@@ -75,7 +75,7 @@ def _by_name(run: record.Contest) -> dict[str, record.Result]:
 
 
 def _result(runs: Sequence[record.Result]) -> record.Result:
-    """Combine results of a case; it has no time if it had none in one of its runs."""
+    """Combine a case's results of all runs; if one has no time, return the gravest such result."""
     for status in GRAVEST:
         for result in runs:
             if result.status == status:
@@ -112,7 +112,7 @@ def _result(runs: Sequence[record.Result]) -> record.Result:
 
 
 def _lost(runs: Sequence[record.Result]) -> float | None:
-    """Share of rounds lost in all runs; None if a run lacks it."""
+    """Share of the rounds of all runs that were lost; None if a run does not record its share."""
     shares = [x.lost * len(x.samples) for x in runs if x.lost is not None]
     return sum(shares) / sum(len(x.samples) for x in runs) if len(shares) == len(runs) else None
 

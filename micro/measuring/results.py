@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from kernels.setting import Setting
 
 
-WAITS = 0.01  # of its time: a longer voluntary wait gets a warning
+WAITS = 0.01  # share of a case's time from which on voluntary waits get a warning
 LOOP = 0.005  # share of the shorter of two calls: a longer loop, or interpreter call, gets a note
-INTERPRETED = 5e-6  # seconds of one, about
+INTERPRETED = 5e-6  # seconds of one interpreter call, about
 RECORDED = {x.name for x in fields(record.Result)} - {"settings", "workspace"}  # its workspace is what a kernel holds
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of a call to which a note rounds the loop
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The outcome of a contest."""
+    """A finished contest, with all that its record needs: outcomes, measurement, ceilings, context."""
 
     contest: Contest
-    outcomes: Sequence[Outcome]
-    measurement: Measurement | None
-    ceilings: Sequence[Case]  # measured in the columns after those of the cases that are alive
+    outcomes: Sequence[Outcome]  # of the contest's cases, in order
+    measurement: Measurement | None  # None if nothing was timed
+    ceilings: Sequence[Case]  # their columns in the measurement follow those of the cases that ran
     remarks: tuple[str, ...]  # on the entire contest, beside those of its measurement
     goal: Goal
-    until: str
+    until: str  # last stage to run
     setup: float  # seconds before it was timed
     limits: Mapping[str, Limits]
     repeat: Repeat
@@ -65,7 +65,7 @@ class Finished:
         )
 
     def results(self) -> tuple[record.Result, ...]:
-        """Return results of each case, then of their ceilings."""
+        """Return a result for each case, then for each ceiling if the contest was timed."""
         cases = [self._result(i, outcome) for i, outcome in enumerate(self.outcomes)]
         if self.measurement is None:
             return tuple(cases)
@@ -89,13 +89,13 @@ class Finished:
 
     @cached_property
     def _column(self) -> dict[int, int]:
-        """Columns of the measurement, by the index of each case that is alive."""
+        """Column in the measurement of each case that passed its check, by the case's index."""
         alive = [i for i, outcome in enumerate(self.outcomes) if outcome.status == "ran"]
         return {case: column for column, case in enumerate(alive)}
 
     @cached_property
     def _shares(self) -> dict[int, case_ceilings.Share]:
-        """Shares of the ceilings, by case."""
+        """Each measured case's share of its ceiling, by the case's index."""
         assert self.measurement is not None
         return {
             i: case_ceilings.share(self.measurement, self._measured, column, self.limits)
@@ -214,7 +214,7 @@ class Finished:
         return path(alive, measurement, self.goal, (self._column[a], self._column[b]))
 
     def _incomparable(self, a: int, b: int) -> str | None:
-        """Return why one of two cases has no time."""
+        """Return a message if one of two cases has no valid time; None if both have."""
         for i in (a, b):
             name, outcome = self.contest.cases[i].name, self.outcomes[i]
             if i not in self._column:
@@ -284,14 +284,14 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
 
 
 def _shortest(m: Measurement, *columns: int) -> float:
-    """Seconds of the shortest of these calls."""
+    """Return the least of the median seconds per use of these columns."""
     import numpy as np
 
     return float(np.median(m.times[m.timed][:, columns], axis=0).min())
 
 
 def _loop(share: float) -> Iterator[str]:
-    """Yield a note if the loop's share makes a ratio of very short calls one of throughput."""
+    """Yield a note if calls are so short that their ratio is of throughput, and contains the loop."""
     if share >= LOOP:
         most = next((step for step in STEPS if share <= step), 1.0)
         yield (
@@ -301,7 +301,7 @@ def _loop(share: float) -> Iterator[str]:
 
 
 def _work_ratio(first: Case, second: Case) -> float:
-    """Ratio of executed work; 1 beside a case that does no work."""
+    """Return the executed work of `second` over that of `first`; 1 if `first` does no work."""
     least = _executed(first)
     return _executed(second) / least if least else 1.0
 
@@ -313,12 +313,12 @@ def _executed(case: Case) -> float:
 
 
 def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
-    """Yield a note if only one side of short calls passes through the interpreter."""
+    """Yield a note if calls are short, and only one of the two cases is called by the interpreter."""
     python = [find(case.problem.op, case.variant).python for case in (first, second)]
     if python[0] != python[1] and INTERPRETED / shortest >= LOOP:
         yield "includes the Python call of one side"
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    """Round to a picosecond, which exceeds the precision of a sample."""
+    """Round to picoseconds, finer than the precision of a sample."""
     return tuple(round(float(value), 12) for value in values)

@@ -18,28 +18,28 @@ from reports.units import counted
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-LOST = 0.01  # share of a sample lost to others that rejects its round, on the wall clock
-FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
-CONTENDED = 0.2  # share of rounds rejected, or of time lost, that marks a result
-BREATH = 0.5  # seconds between two signs of life
+LOST = 0.01  # share of a sample lost to other processes that rejects its round, on the wall clock
+FOREIGN = 0.05  # cores busy with other processes that make a run of several threads contended
+CONTENDED = 0.2  # share of rounds rejected or disturbed from which on a result is contended
+BREATH = 0.5  # seconds between two progress messages
 ENOUGH = 32  # rounds of a case that is compared with nothing
-REJECTIONS = 8  # rounds taken for one accepted, at most
-SLOW = 10.0  # times the first case: what a contest that spares its budget leaves out
-OVERRUN = 1.1  # of its budget a contest of few rounds may take: its rounds were only estimated
+REJECTIONS = 8  # most rounds taken per accepted round
+SLOW = 10.0  # multiple of the first case's time from which on a sparing contest leaves a case out
+OVERRUN = 1.1  # share of its budget that a contest of few rounds may take, as their cost was estimated
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Rounds × cases in the order taken, with judgments of the pairs."""
+    """Rounds of a contest in the order taken, with judgments of its pairs; arrays are [rounds, cases]."""
 
-    look: RoundBatch
+    look: RoundBatch  # all batches, joined
     opened: ContestCost
-    clocks: tuple[str, ...]
-    rejected: Array
+    clocks: tuple[str, ...]  # of each case
+    rejected: Array  # mask of rounds
     judgments: dict[tuple[int, int], stats.Judgment]  # of each pair, after the last round
     stopped: str  # why the rounds ended
-    seconds: float  # until then
-    canary: dict[str, list[float]]
+    seconds: float  # until the rounds ended
+    canary: dict[str, list[float]]  # medians of each batch, by canary
 
     @property
     def times(self) -> Array:
@@ -52,7 +52,7 @@ class Measurement:
     def undisturbed(self) -> Array:
         """`times`, but processor time in samples that lost wall time, for ceilings.
 
-        Ceilings reject no round, and a neighbor must not lower them. The CPU clock adds 1 % to a sample of 60 µs."""
+        Ceilings reject no round, and others must not lower them. The CPU clock adds 1 % to a sample of 60 µs."""
         import numpy as np
 
         disturbed = (self.look.lost > LOST) & np.isfinite(self.look.cpu)
@@ -73,7 +73,7 @@ class Measurement:
         return kept if kept.any() else np.ones_like(kept)
 
     def logs(self, baseline: int, contender: int) -> Array:
-        """Logarithms of the ratio in each accepted round."""
+        """Return the logarithm of contender over baseline in each accepted round."""
         import numpy as np
 
         times: Any = self.times[self.accepted]
@@ -114,15 +114,15 @@ class Goal:
 
     seconds: float  # budget
     target: float  # half width to which every ratio must be known
-    margin: float  # of the verdicts
-    rounds: int | None = None  # fixes their number instead
+    margin: float  # of the verdicts: the ratio less one from which on a difference counts
+    rounds: int | None = None  # fixed number of rounds, in place of the budget
     left: float = 0.0  # seconds that a contest may take if its share pays for no interval
 
 
 def affordable(goal: Goal, opened: ContestCost) -> int:
-    """Return the number of rounds that the budget pays for.
+    """Return the fixed number of rounds, or else the number that the budget pays for.
 
-    If these are too few for an interval, what all remaining seconds pay for, up to a first batch."""
+    If the budget pays for too few for an interval, all remaining seconds count, up to a first batch of rounds."""
 
     def paid(seconds: float) -> int:
         return int((seconds - opened.beside) / max(opened.round, 1e-9))
@@ -137,7 +137,7 @@ def one_look(goal: Goal, opened: ContestCost) -> bool:
 
 
 class TooSlow(Exception):
-    """Cases that would take the rounds from the others. `times`: ratios to the first case, by index."""
+    """Cases too slow to share a contest. `times`: their ratios to the first case, by index."""
 
     def __init__(self, times: Mapping[int, float]) -> None:
         super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
@@ -145,9 +145,9 @@ class TooSlow(Exception):
 
 
 def slow(cases: Sequence[Case], opened: ContestCost, goal: Goal) -> list[int]:
-    """Return cases that seem far slower than the first; none if the budget pays for many rounds.
+    """Return the indices of cases that seem far slower than the first; [] if many rounds are affordable.
 
-    A long case is known by its first call alone, which may have been slow for another reason."""
+    A long case's time is only that of its first call, which may have been slow for another reason."""
     if goal.rounds or affordable(goal, opened) >= stats.FEW:
         return []
     uses = [visit / launches for visit, launches in zip(opened.visits, opened.launches, strict=True)]
@@ -207,7 +207,7 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
 class _Pace:
     """Pacing of rounds: as many per request as fit between two progress messages and into the budget.
 
-    Until there are enough for an interval, all remaining seconds count. A goal with fixed rounds has no limit."""
+    Until there are enough rounds for an interval, all remaining seconds count. Fixed rounds have no limit of time."""
 
     def __init__(
         self, crew: ContestWorkers, rounds: _Rounds, goal: Goal, progress: Callable[[str], None], once: bool
@@ -219,7 +219,7 @@ class _Pace:
         self._last = max(self._limit, self._began + goal.left)
 
     def spent(self) -> float:
-        """Seconds so far."""
+        """Seconds since measuring began."""
         return time.monotonic() - self._began
 
     def _took(self) -> float:
@@ -233,16 +233,16 @@ class _Pace:
         return left <= 0 or (self._rounds.accepted >= stats.FEWEST and left < opened.beside + self._took())
 
     def reach(self, count: int) -> None:
-        """Take rounds until so many are accepted, or the budget is spent."""
+        """Take rounds until `count` are accepted, the budget is spent, or too many are rejected."""
         rounds, last = self._rounds, -math.inf
         most = rounds.taken + REJECTIONS * count
         while (missing := count - rounds.accepted) > 0 and (not rounds.looks or not self.full()):
             if rounds.taken >= most:
                 return  # a machine that rejects every round would never end
-            # No longer than a sign of life, nor than the budget.
+            # A request takes no longer than BREATH, nor than the budget.
             longest = min(BREATH, max(self._limit - time.monotonic(), 0.0)) if rounds.taken else BREATH
             chunk = max(1, min(missing, int(longest / max(self._took(), rounds.opened.round, 1e-9))))
-            # Canaries once a look, and at most as often as there are signs of life; none for rejected rounds again.
+            # Canaries run with the first request, then at most once per BREATH.
             canary = (now := time.monotonic()) - last >= BREATH
             rounds.take(self._crew.run_rounds(rounds.taken, chunk, self._patience, canary))
             last = now if canary else last
@@ -250,7 +250,7 @@ class _Pace:
 
 
 class _Rounds:
-    """The rounds taken so far."""
+    """The rounds taken so far, with their rejections, canaries and judgments."""
 
     def __init__(
         self, cases: Sequence[Case], pairs: Sequence[tuple[int, int]], opened: ContestCost, margin: float, once: bool

@@ -40,7 +40,7 @@ class Runner:
     between: Mapping[str, next_run.Spread] = field(default_factory=dict)  # spread between runs, by path
 
     def fresh(self, number: int) -> Runner:
-        """Return a runner with new workers, checks and placements."""
+        """Return a runner for run `number`, with new workers, checks and placements."""
         self.checks.workers.end()
         checks = replace(self.checks, outcomes={}, answered=set())
         return replace(self, checks=checks, seed=self.seed ^ zlib.crc32(f"run {number}".encode()) >> 1)
@@ -94,13 +94,13 @@ class Runner:
         return []
 
     def _checked_again(self, contest: Contest, outcomes: list[Outcome]) -> list[int]:
-        """Return the cases that are alive, each checked in the worker that is to time it.
+        """Return the indices of the cases that passed, each checked in the worker that is to time it.
 
         Cases checked in a worker that died are checked again, as often as a worker dies."""
         while stale := [i for i in _alive(outcomes) if not self.checks.holds(contest.cases[i])]:
             for i in stale:
                 again = self._outcome(contest.cases[i])
-                if again.status == "skipped":  # it was here before: its device is gone
+                if again.status == "skipped":  # it ran before, so its device is gone
                     again = replace(again, status="failed", reason=f"while it was timed: {again.reason}")
                 outcomes[i] = again
         return _alive(outcomes)
@@ -115,7 +115,7 @@ class Runner:
         goal: Goal,
         interrupted: Callable[[Sequence[Case], Measurement], None],
     ) -> tuple[ContestWorkers, Measurement] | None:
-        """Measure the cases alive; None if one died or is left out, with its outcome updated."""
+        """Measure the cases that passed; if a case dies or is left out, update its outcome, return None."""
         alive = _alive(outcomes)
         survivors = [contest.cases[i] for i in alive]
         seed = zlib.crc32(contest.name.encode()) ^ self.seed
@@ -142,21 +142,21 @@ class Runner:
                 failed = Outcome("wrong", str(error))
             elif isinstance(error, NoRoom):  # no fault of a kernel's
                 failed = Outcome("skipped", str(error))
-            if crew.culprit >= len(survivors):  # it bounds nothing from now on
+            if crew.culprit >= len(survivors):  # this ceiling is not used from now on
                 self.checks.outcomes[crew.cases[crew.culprit]] = failed
-            else:  # where none can be named, all fail
+            else:  # if no case can be named, all fail
                 for i in [alive[crew.culprit]] if crew.culprit >= 0 else alive:
                     outcomes[i] = replace(outcomes[i], status=failed.status, reason=failed.reason)
-                    if failed.status == "wrong" and crew.culprit >= 0:  # in later contests too, whatever is seen there
+                    if failed.status == "wrong" and crew.culprit >= 0:  # it is wrong in later contests too
                         self.checks.outcomes[contest.cases[i]] = outcomes[i]
-        with suppress(KernelError, Unavailable):  # what dies now has been measured
+        with suppress(KernelError, Unavailable):  # the measurement is complete, whatever dies now
             crew.close()
         return (crew, measurement) if measurement else None
 
     def ceilings(self, cases: Sequence[Case]) -> list[Case]:
-        """Return ceilings of these cases, unless turned off.
+        """Return the ceilings of these cases; [] if they are turned off.
 
-        A doubtful ceiling must run here with a right answer; one that failed while timed is left out."""
+        A doubtful ceiling must pass its check here; a ceiling that failed while it was timed is left out."""
         if not self.checks.bounded:
             return []
         ceilings = case_ceilings.cases(cases, self.limits)
@@ -168,7 +168,7 @@ class Runner:
         ]
 
     def _broken_ceilings(self, contest: Contest, outcomes: Sequence[Outcome]) -> list[str]:
-        """List failed ceilings of the measured cases, with the reasons."""
+        """Return a message on each failed ceiling of the measured cases, with the reason."""
         cases = case_ceilings.cases([contest.cases[i] for i in _alive(outcomes)], self.limits)
         checked = [(case, outcome) for case in cases if (outcome := self.checks.outcomes.get(case))]
         return [
@@ -187,11 +187,11 @@ class Runner:
 
 
 def _alive(outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the indices of cases that are right and still run."""
+    """Return the indices of the cases that passed their check and have not failed since."""
     return [i for i, outcome in enumerate(outcomes) if outcome.status == "ran"]
 
 
 def _renumbered(contest: Contest, alive: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the pairs of which both cases survived, by their indices among the survivors."""
+    """Return the pairs whose cases both survived, by their indices among the survivors."""
     place = {old: new for new, old in enumerate(alive)}
     return [(place[a], place[b]) for a, b in contest.comparisons if a in place and b in place]

@@ -1,4 +1,4 @@
-"""The workers of one contest: entire batches of rounds in one of them, or turns in several."""
+"""The workers of one contest: batches of rounds in a single worker, or cases in turn in several."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 FINE = 60e-9  # seconds between two clock readings, a thousandth of VISIT; coarser clocks need ACROSS
-CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # of a device's state
+CLOCKS = ("sm_megahertz", "sm_megahertz_least", "sm_megahertz_most")  # keys of a device's state
 
 
 class ContestWorkers:
     """Workers open for one contest; all methods raise Died if a worker dies.
 
-    `culprit` is then the case that was under way, or −1 if none was."""
+    `culprit`: index of the case that was under way at the last error, negative if none was."""
 
     def __init__(self, workers: Workers, cases: Sequence[Case], seed: int) -> None:
         self._workers, self.cases, self._seed = workers, tuple(cases), seed
         measured = [workers.key(case) for case in cases if case.role == "measured"]
         self._home = [workers.key(case) if _apart(case) else _home(workers, case, cases) for case in cases]
-        self._keys = list(dict.fromkeys(measured))  # in these a ceiling of one thread is at home, too
+        self._keys = list(dict.fromkeys(measured))  # one-thread ceilings run in these workers, too
         self._teams = [key for key in dict.fromkeys(self._home) if key not in self._keys]
         # Workers that measure the contest open all its cases, laid out alike; the others open their ceilings only.
         together = [i for i, key in enumerate(self._home) if key in self._keys]
@@ -70,10 +70,10 @@ class ContestWorkers:
         )
 
     def run_rounds(self, first: int, rounds: int, patience: float, canary: bool = True) -> RoundBatch:
-        """Run rounds `first` to `first + rounds`, after the canaries.
+        """Run `rounds` rounds from number `first` on, after the canaries.
 
-        Thread teams, which are ceilings only, run after a single worker's rounds, so that no case's sample follows
-        another worker's."""
+        Beside a single worker, ceilings of several threads run in their workers after the rounds, so that no case's
+        sample follows another worker's sample."""
         if self.lockstep:
             return stack([self._round(first + i, patience, canary=canary and i == 0) for i in range(rounds)])
         total = self._look(self._keys[0], RunRounds(first, rounds, canary=canary), patience)
@@ -121,14 +121,14 @@ class ContestWorkers:
 
 
 def _apart(case: Case) -> bool:
-    """Report whether a case has a separate worker: measured cases, and ceilings with a thread team.
+    """Report whether a case runs in the worker of its key: if measured, or a ceiling of several threads.
 
-    No other pool of the process may spin beside the latter."""
+    No other thread pool may spin in the process of such a ceiling."""
     return case.role == "measured" or case.setting.threads > 1
 
 
 def _home(workers: Workers, ceiling: Case, cases: Sequence[Case]) -> Key:
-    """Return the worker of a one-thread ceiling: that of a measured case on its device, few threads first."""
+    """Return the worker of a one-thread ceiling: a measured case's on its device, with the fewest threads."""
     near = [x for x in cases if x.role == "measured" and x.setting.device == ceiling.setting.device]
     return workers.key(min(near, key=lambda case: case.setting.threads))
 
@@ -166,7 +166,7 @@ def stack(looks: Sequence[RoundBatch]) -> RoundBatch:
 
 
 def _joined(ways: Joins, first: RoundBatch, other: RoundBatch) -> RoundBatch:
-    """Join two batches field by field; a field whose way is not among these stays the first batch's."""
+    """Join two batches field by field; a field whose way is not in `ways` keeps the first's value."""
     ours, theirs = vars(first), vars(other)
     by_name = {x.name: x.metadata["join"] for x in fields(first)}
     joined = {name: ways[way](ours[name], theirs[name]) for name, way in by_name.items() if way in ways}
@@ -188,7 +188,7 @@ def _largest(first: Sequence[N], second: Sequence[N]) -> tuple[N, ...]:
 
 
 def _at_home(mine: Sequence[bool], first: Any, second: Any) -> Any:
-    """Return the columns of the cases at home in the second batch's worker from there, all others from the first."""
+    """Return `second` in the columns of cases at home in its worker, `first` in all others."""
     import numpy as np
 
     if isinstance(first, tuple):
@@ -206,8 +206,8 @@ def _both(first: dict[str, float], second: dict[str, float]) -> dict[str, float]
     return first | second | (dict(zip(CLOCKS[1:], (min(clocks), max(clocks)), strict=True)) if clocks else {})
 
 
-Joins: TypeAlias = dict[str, Callable[[Any, Any], Any]]  # by the way in which a field joins
-AFTER: Joins = {  # later rounds
+Joins: TypeAlias = dict[str, Callable[[Any, Any], Any]]  # functions that join a field, by its way
+AFTER: Joins = {  # with later rounds
     "samples": _rows,
     "places": _rows,
     "counts": added,
@@ -218,8 +218,8 @@ AFTER: Joins = {  # later rounds
     "state": _both,
     "causes": _summed,
 }
-# The same round, another case's turn; places and latest figures are those of the worker in which a case is at home.
+# With another case's turn in the same round; places and latest values are those of the case's home worker.
 TURN: Joins = AFTER | {"samples": add, "state": or_}
-# The same rounds of other cases in a team. While it runs, the other worker's pool may still spin, which is no foreign
-# load: all else, system counters too, is the first worker's.
+# With the same rounds of ceilings of several threads. Meanwhile the first worker's pool may still spin, which is no
+# foreign load: all other fields, system counters too, are the first worker's.
 BESIDE: Joins = {"samples": add, "places": add, "counts": added, "flags": _largest, "latest": _largest}

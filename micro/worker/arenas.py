@@ -1,4 +1,4 @@
-"""Memory in which the operands of a contest lie, and their places in each round."""
+"""Memory blocks (arenas) for a contest's operands, and the operands' offsets in each round."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
     from kernels.problem import Array, Operand, Problem
 
-ROOM = 8 << 20  # bytes of play for placements, at least
+ROOM = 8 << 20  # least bytes of slack in an arena, for random placement
 
 Arena: TypeAlias = tuple[str, str, str]
 INDICES, SQUARES = "indices", "squares"
-LEAST = 2 * ROOM  # bytes of each common one: small contests, one after another, lie in the same pages
+LEAST = 2 * ROOM  # least bytes of a common arena, so that successive small contests lie in the same pages
 COMMON: tuple[Arena, ...] = (
     ("in", "fp32", "normal"),
     ("out", "fp32", "normal"),
-)  # there always are these: canaries lie in them
+)  # in every contest, as canaries lie in them
 
 
 @dataclass(frozen=True)
 class Placed:
-    """An operand of an entry."""
+    """An operand to be placed in an arena: its size with all copies, and the entry that owns it."""
 
     problem: Problem
     operand: Operand
-    nbytes: int  # in all, with copies of cold operands
-    owner: str  # name of its entry; operands of two entries must not overlap
-    data: str = "normal"  # distribution of its values
+    nbytes: int  # of all copies; a cold operand has several
+    owner: str  # name of the operand's entry; operands of two entries must not overlap
+    data: str = "normal"  # distribution of the operand's values
 
     @property
     def arena(self) -> Arena:
@@ -43,10 +43,10 @@ class Placed:
 
 
 def arena(operand: Operand, data: str) -> Arena:
-    """Return the arena of an operand: by direction, element type and kind of data.
+    """Return the key of an operand's arena: (direction, stored type, distribution of values).
 
-    Indices, and other values drawn by the problem, have separate arenas. So have outputs that are never negative, of
-    any data: what lay at their place in an earlier round must not have been negative either."""
+    Indices, and other values drawn by the problem, have separate arenas. So have nonnegative outputs: the values that
+    an earlier round left at their place must be nonnegative too."""
     if operand.below or operand.drawn_by_index:
         return INDICES, operand.dtype, INDICES
     if operand.nonnegative and data in ("normal", "integers"):
@@ -56,7 +56,7 @@ def arena(operand: Operand, data: str) -> Arena:
 
 
 def together(problems: Iterable[Problem]) -> dict[Arena, int]:
-    """Return bytes per arena that hold the largest operand; each operand lies at the start."""
+    """Return the bytes of each arena that hold its largest operand, all operands lying at offset 0."""
     nbytes: dict[Arena, int] = {}
     for operand in (x for problem in problems for x in problem.operands()):
         where = arena(operand, "normal")
@@ -65,7 +65,7 @@ def together(problems: Iterable[Problem]) -> dict[Arena, int]:
 
 
 class Arenas:
-    """Blocks of memory on one device, which grow from contest to contest and are filled once each."""
+    """Memory blocks of one device, one per arena, reallocated only if a contest needs larger ones."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -74,9 +74,9 @@ class Arenas:
         self._space: dict[Arena, int] = {}
 
     def lay_out(self, placed: Sequence[Placed], room: int | None, least: Mapping[Arena, int]) -> None:
-        """Reserve room for all operands, and `least` bytes of each arena.
+        """Reserve space for all operands, and at least `least` bytes of each arena.
 
-        `room`: bytes of play, None for as much as the operands take. Raises NoRoom."""
+        `room`: bytes of slack per arena; None: as many as its operands take, at least ROOM. Raises NoRoom."""
         self._placed = list(placed)
         self._space = {}
         unit = self._device.kind.alignment
@@ -110,14 +110,14 @@ class Arenas:
         return {where: zlib.crc32(block) for where, block in self._blocks.items() if where[0] in ("in", INDICES)}
 
     def fill_again(self) -> None:
-        """Restore the contents from before any timing."""
+        """Fill all arenas again with their initial contents."""
         for where in self._blocks:
             self._fill(where)
             if where[0] == INDICES:
                 self._write_indices(where)
 
     def _write_indices(self, where: Arena) -> None:
-        """Write the indices once: their places are fixed, as random numbers would point anywhere."""
+        """Write index operands to fixed offsets; other bytes of their arena are no valid indices."""
         import numpy as np
 
         placed = [x for x in self._placed if x.arena == where]
@@ -125,12 +125,12 @@ class Arenas:
         for item, place in zip(placed, places, strict=True):
             values = item.problem.indices(item.operand, np.random.default_rng(0))
             self._device.put(self._device.view(self._blocks[where], int(place), item.operand), values)
-            if item.nbytes > item.operand.nbytes:  # cold ones lie there many times, in memory that NumPy writes
+            if item.nbytes > item.operand.nbytes:  # cold operands have several copies, in host memory
                 copies = self._blocks[where][int(place) : int(place) + item.nbytes].reshape(-1, item.operand.nbytes)
                 copies[1:] = copies[0]
 
     def draw(self, seed: int, first: int, rounds: int, single: bool) -> Array:
-        """Draw offsets [rounds, operands], alike in every worker. `single`: one offset for all rounds."""
+        """Draw byte offsets [rounds, operands], the same in every worker. `single`: alike in all rounds."""
         import numpy as np
 
         rng = np.random.default_rng((seed, first))
@@ -153,6 +153,6 @@ class Arenas:
         return self._device.view(self._blocks[arena(operand, data)], offset, operand)
 
     def address(self, operand: Operand, data: str) -> int:
-        """Return where the operand's arena begins, on a native device."""
+        """Return the start address of the operand's arena, for a device whose memory is the host's."""
         address: int = self._blocks[arena(operand, data)].ctypes.data
         return address

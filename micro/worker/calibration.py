@@ -1,4 +1,4 @@
-"""Seconds of one launch, before a contest is measured: clock ramp, and launches per sample."""
+"""Calibration before a contest: clock ramp-up, and the seconds of one launch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from micro.worker.timed import Timed, room
 if TYPE_CHECKING:
     from kernels.devices.base import Device
 
-ENOUGH = 1e-3  # seconds: a second call this long calibrates itself
+ENOUGH = 1e-3  # seconds: a second call that takes longer needs no further calibration
 EMPTY = 10_000  # empty launches in a sample
 MOST = 100_000  # most launches of a calibrating sample
 AGAIN = 2e-3  # seconds: shorter calls are calibrated by the median of several samples
-RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # most seconds of a ramp; spread of three alike medians; samples in a median
+RAMP, ALIKE, MEDIAN = 2.0, 0.01, 4  # most seconds of a ramp; spread of settled medians; samples in a median
 Pilot: TypeAlias = (
-    "Callable[[Timed, int], visits.Timed]"  # times so many samples of an entry at one place, not captured
+    "Callable[[Timed, int], visits.Timed]"  # times so many samples of an entry at one placement, without a graph
 )
 
 
 def ramp(entry: Timed, pilot: Pilot) -> None:
-    """Keep the device busy until its clock has settled: three medians in a row that are alike."""
+    """Keep the device busy until its clock settles: until three successive medians agree to ALIKE."""
     import numpy as np
 
     entry.launches, entry.warm = 1, 0
@@ -39,9 +39,9 @@ def ramp(entry: Timed, pilot: Pilot) -> None:
 
 
 def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> float:
-    """Seconds of one launch; for a short one the median of several samples, as any may be disturbed.
+    """Return the seconds of one launch; for short calls on a CPU, the median of several samples.
 
-    `checked`: seconds of the check's launch, 0 if unknown."""
+    `checked`: seconds of the launch that checked the case, 0 if unknown."""
     entry.launches, entry.warm, entry.call = 1, 0, 0.0 if checked < LONG else checked
     for _ in range(4 if device.kind.compiled else 3):  # the first call is cold, and does not count
         took = _took(device, pilot(entry, 1))
@@ -56,7 +56,7 @@ def calibrated(device: Device, entry: Timed, checked: float, pilot: Pilot) -> fl
 
 
 def _took(device: Device, timed: visits.Timed) -> float:
-    """Median seconds of a launch in these samples, on a CPU without losses to other processes."""
+    """Median seconds of one launch over these samples; on a CPU, less the time lost to others."""
     import numpy as np
 
     kept = 1 - timed.lost if device.kind.compiled else 1.0
@@ -64,9 +64,9 @@ def _took(device: Device, timed: visits.Timed) -> float:
 
 
 def loop_seconds(running: int) -> float:
-    """Seconds of the compiled loop between two launches, with an empty call: least of several samples.
+    """Return the overhead of the compiled loop per launch in seconds, the least of several samples.
 
-    A kernel may hide some of them, so that they are an upper bound."""
+    It is an upper bound, as the loop may overlap with a kernel."""
     import numpy as np
 
     nowhere = [np.zeros(0, np.int64) for _ in range(MEDIAN)]

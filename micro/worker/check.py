@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Evidence, Problem
     from kernels.variant import Variant
 
-LATE = 0.3  # seconds to wait for an answer missing when its call returned
+LATE = 0.3  # seconds to wait for outputs that were missing when the call returned
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The worst element: its error and its bound."""
+    """Result of a passed check: error and bound of the element whose error is nearest to its bound."""
 
     error: float
     bound: float
@@ -41,16 +41,16 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Inputs of a check beside the probes."""
+    """Options of a check: shared inputs, the distribution of timed inputs, and the crash cell."""
 
-    drawn: Drawn | None = None  # shared by all rivals
-    data: str = "normal"  # that is timed
-    cell: int = 0  # address of the cell that names what is under way, for a crash at a fence; 0: no watcher
+    drawn: Drawn | None = None  # inputs shared by all rivals; None: drawn for this check
+    data: str = "normal"  # distribution of the inputs that are timed
+    cell: int = 0  # address of the cell that holds the case under way, for a crash at a fence; 0: none
 
 
 @dataclass(frozen=True)
 class Place:
-    """A kernel bound to operands."""
+    """A placement of a problem's operands, and the kernel's call bound to it."""
 
     bench: Bench
     call: Callable[[], object]
@@ -61,23 +61,23 @@ class Answer:
     """Inputs and outputs of one call."""
 
     x: dict[str, Array]
-    before: dict[str, Array]  # inputs before an element of each was changed
+    before: dict[str, Array]  # inputs before an element of each was changed; empty if none was
     got: dict[str, Array]
-    earlier: dict[str, Array]  # outputs of the call before
+    earlier: dict[str, Array]  # outputs of the previous call
 
 
 def check(
     device: Device, problem: Problem, variant: Variant[Any], bind: Bind, seed: int, asked: Asked | None = None
 ) -> tuple[Passed, float]:
-    """Make the calls of `turns` and compare; return the worst error and the seconds of a launch.
+    """Run the calls of `turns` and compare; return the worst error and the seconds of a launch.
 
-    Inputs are drawn by the seed, or given. The seconds are of the last launch on operands side by side. Raises
-    WrongResult with a description of the error."""
+    Inputs are `asked.drawn`, or drawn from the seed. The seconds are those of the last launch on unfenced operands.
+    Raises WrongResult with a description of the error."""
     import numpy as np
 
     asked = asked or Asked()
     bench = Bench(device, problem)
-    bind(bench.at(device.kind.alignment))  # a kernel that caches its first operands' addresses answers there
+    bind(bench.at(device.kind.alignment))  # a kernel that caches its first operands' addresses would write there
     took = [0.0]
     places = {"guarded": Place(bench, _timed(device, bind(bench.views).call, took))}
     fenced = guards.fits(device, problem)
@@ -110,9 +110,9 @@ def judge(
     all_turns: Sequence[Turn],
     drawn: Drawn | None = None,
 ) -> Passed:
-    """Make the calls one after another, and compare.
+    """Run the calls in order, compare every judged answer, and return the worst error.
 
-    Raises LeftChanged if a call leaves floating point or cores changed, which would affect the next."""
+    Raises WrongResult; LeftChanged if a call changes floating-point state or cores, which would affect the next."""
     import numpy as np
 
     inputs = _Inputs(places["guarded"].bench.problem, variant, rng, drawn)
@@ -134,7 +134,7 @@ def judge(
 
 
 class _Inputs:
-    """Inputs of one check by probe, with alike constants; a changed input replaces its probe's."""
+    """Inputs of one check, by probe; all probes share the inputs that the variant may cache."""
 
     def __init__(self, problem: Problem, variant: Variant[Any], rng: np.random.Generator, drawn: Drawn | None) -> None:
         self._problem, self._variant, self._rng = problem, variant, rng
@@ -143,7 +143,7 @@ class _Inputs:
         self._kept: dict[str, Array] = {}
 
     def of(self, turn: Turn) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the inputs of a call, and those before a change, if there is one."""
+        """Return the inputs of a call, and its inputs before an element of each was changed, or {}."""
         if turn.probe not in self._known:
             self._known[turn.probe] = x = self._fresh(turn.probe)
             self._kept = {name: x[name] for name in self._variant.constant}
@@ -161,11 +161,11 @@ class _Inputs:
 
 
 def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
-    """Return the answer to these inputs; raise LeftChanged if the kernel changes its process."""
+    """Run one call on these inputs and return its outputs. Raises LeftChanged."""
     import numpy as np
 
     bench = place.bench
-    if turn.place != "guarded":  # the other end of these pages was written since
+    if turn.place != "guarded":  # operands at the other end of these pages have overwritten the guards
         bench.mark()
     bench.load(x)
     before = process_state.of_thread()
@@ -178,18 +178,18 @@ def _called(place: Place, turn: Turn, x: dict[str, Array]) -> dict[str, Array]:
 
 
 class LeftChanged(Exception):
-    """Floating point or cores of a thread were changed by a call."""
+    """A change of a thread's floating-point state or allowed cores by a call."""
 
 
 @contextmanager
 def unchanged() -> Iterator[None]:
-    """Raise WrongResult if the process has changed, after restoring it for the rivals.
+    """Restore the process state after the block; raise WrongResult if the block changed it.
 
-    Cores that no call changed were changed by others, for good."""
+    Cores are restored only after LeftChanged: otherwise another process has changed them."""
     before, by_call = process_state.take(), False
     try:
         yield
-    except LeftChanged:  # no later call is judged by that
+    except LeftChanged:  # it ended the block, so that no later call ran in a changed state
         by_call = True
     finally:
         after = process_state.take()
@@ -200,7 +200,7 @@ def unchanged() -> Iterator[None]:
 
 
 def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, worst: Passed) -> Passed:
-    """Return the worse of the known error and those of every output of a call."""
+    """Return the worst of `worst` and the errors of all outputs of a call. Raises WrongResult."""
     bench, u = place.bench, variant.u(place.bench.problem)
     judged = variant.judged(bench.problem)
     compared = judged.compare(answer.x, answer.got, u, probe)
@@ -217,7 +217,7 @@ def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, w
 
 
 def _of_beyond(place: Place, answer: Answer) -> str | None:
-    """Return a message if a NaN answer changes when the guards hold zeros."""
+    """Return a message if NaN answers change once the guards hold zeros, not NaN; None otherwise."""
     import numpy as np
 
     if not any(np.isnan(got).any() for got in answer.got.values()):
@@ -234,7 +234,7 @@ def _of_beyond(place: Place, answer: Answer) -> str | None:
 
 
 def _of_copies(problem: Problem, answer: Answer, evidence: Evidence, u: float) -> str | None:
-    """Return a message if an output is right for an input as it was before a change of one element."""
+    """Return a message if an output is right for an input before its change; None otherwise."""
     output = evidence.operand
     if not answer.before or _repeated(answer.got[output], answer.earlier.get(output)):
         return None
@@ -255,7 +255,7 @@ def _repeated(got: Array, earlier: Array | None) -> bool:
 
 
 def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> Passed:
-    """Return the worse of the known error and this comparison, relative to the bounds."""
+    """Return the worse of `worst` and this comparison, relative to the bounds. Raises WrongResult."""
     import numpy as np
 
     fits = evidence.error <= evidence.bound  # NaN does not fit
@@ -265,12 +265,12 @@ def _weigh(place: Place, answer: Answer, evidence: Evidence, worst: Passed) -> P
     at = np.unravel_index(np.argmax(share), share.shape)
     bound = float(evidence.bound[at])
     here = Passed(float(share[at]) * bound, bound)
-    bounded = worst.bound not in (0.0, np.inf)  # an output that may not err hides none that may
+    bounded = worst.bound not in (0.0, np.inf)  # an exact output (bound 0) must not hide the error of another output
     return worst if bounded and here.error * worst.bound <= worst.error * here.bound else here
 
 
 def explain(place: Place, answer: Answer, evidence: Evidence) -> str:
-    """Describe the error of an output, the most specific cause first, with its name if there are several."""
+    """Describe an output's error by its most specific cause; name the output if there are several."""
     name = evidence.operand
     reason = _explain(place, answer, evidence)
     return f"{name}: {reason}" if len(place.bench.problem.outputs) > 1 else reason
@@ -301,7 +301,7 @@ def _explain(place: Place, answer: Answer, evidence: Evidence) -> str:
 
 
 def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evidence) -> str | None:
-    """Return a message where a number stands in place of a NaN or an infinity."""
+    """Return a message if the answer is finite where it must be NaN or infinite; None otherwise."""
     import numpy as np
 
     if evidence.test != SPECIAL:
@@ -316,9 +316,9 @@ def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evid
 
 
 def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | None:
-    """Return a message for wrong elements that still hold the old value.
+    """Return a message if wrong elements still hold their value of before the call; None otherwise.
 
-    An old value may be the right one."""
+    Unwritten elements do not count if they happen to be right."""
     x, got = answer.x, answer.got[name]
     untouched = _untouched(x, name, got)
     empty = untouched & bad if bad.shape == got.shape else untouched
@@ -335,7 +335,7 @@ def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | Non
 
 
 def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:
-    """Mask of an output's elements that are as before the launch: poisoned, or the old values."""
+    """Mask of the output elements still as before the call: NaN, or the input of an `inout`."""
     import numpy as np
 
     empty: Array = np.isnan(got) if name not in x else got == x[name]
@@ -343,7 +343,7 @@ def _untouched(x: dict[str, Array], name: str, got: Array) -> Array:
 
 
 def _shape_of_error(want: Array, got: Array, bound: Array) -> str | None:
-    """Return a message if two axes are exchanged, or the result is off by a factor."""
+    """Return a message if two axes are exchanged or all is off by one factor; None otherwise."""
     import numpy as np
 
     for i, j in itertools.combinations(range(got.ndim), 2):

@@ -1,4 +1,4 @@
-"""The driver's handles on what serves its requests: a worker process, or the host here."""
+"""Clients by which the driver sends requests to a worker process, or to a host in this process."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """A peer with one answer for each request, in order, of the request's type; calls take turns."""
+    """A server of requests: each `send` is followed by one `receive`, for that request's answer."""
 
     def send(self, request: Message[Any]) -> None:
-        """Send a request. Raises Died where the process is gone."""
+        """Send a request. Raises Died if the process has ended."""
 
     def receive(self, request: Message[R], patience: float) -> R:
         """Return the answer to the last request.
 
-        Raises KernelError, Unavailable; Died for a crash, or without an answer within `patience` seconds."""
+        Raises KernelError, Unavailable; Died for a crash or no answer within `patience` seconds."""
 
     def running(self) -> int:
         """Return the case that was under way when the worker died or raised, or −1."""
@@ -31,7 +31,7 @@ class Client(Protocol):
 
 
 class Died(LaunchError):
-    """The end of a worker, with everything prepared in it."""
+    """Death of a worker (crash, hang or exit), with which everything prepared in it is lost."""
 
 
 def ask(client: Client, request: Message[R], patience: float) -> R:
@@ -41,7 +41,7 @@ def ask(client: Client, request: Message[R], patience: float) -> R:
 
 
 class Local:
-    """The host in this process, for the fake device, whose kernels cannot crash."""
+    """A client of a host in this process, for simulated devices, whose kernels cannot crash."""
 
     def __init__(self, host: Host) -> None:
         self.host = host

@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from micro.worker.kernels import Kernels
     from micro.worker.speed import Speed
 
-CANARIES, STEPWISE = 8, 3  # samples of each small canary per batch; on a device timed step by step
-COLD_SHARE = 4  # last-level caches' worth of cold operands to rotate through
-DEAR = 1e6  # operations or bytes whose reference takes long
+CANARIES, STEPWISE = 8, 3  # samples of each small canary per batch, in the compiled loop and step by step
+COLD_SHARE = 4  # size of the cold operands that launches rotate through, in last-level caches
+DEAR = 1e6  # operations or bytes of a problem whose float64 reference takes long
 SHORT = 1e-6  # seconds of a call, below which the loop's share matters
 TRIES = 4  # samples of a case alone that show whether it changes shared state
-AT_ONCE = 1.2  # ratio of processor to wall time that reveals several threads in a case of one
-HOT = 0.01  # share of a batch's time with the clock lowered for heat, which rejects the batch
+AT_ONCE = 1.2  # ratio of processor to wall time that shows several threads in a one-thread case
+HOT = 0.01  # least share of a batch's time with the clock lowered for heat that rejects the batch
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """State of a worker that outlives a contest."""
+    """Objects of a worker that its successive contests share."""
 
     kernels: Kernels
     arenas: Arenas
     speed: Speed
     cell: int  # address of the cell that holds the case under way
-    ceilings: MutableMapping[tuple[Problem, str], float]  # seconds of one launch of each, from the first contest
+    ceilings: MutableMapping[tuple[Problem, str], float]  # seconds of one launch, by problem and variant
 
     @property
     def device(self) -> Device:
@@ -58,7 +58,7 @@ class WorkerContext:
 
     @contextmanager
     def under_way(self, case: int) -> Iterator[None]:
-        """Hold a case responsible for what it does outside a batch of rounds."""
+        """Name a case in the cell during the block, so that a crash or error is attributed to it."""
         cell = ctypes.c_int32.from_address(self.cell)
         cell.value = case
         yield
@@ -66,7 +66,7 @@ class WorkerContext:
 
 
 class OpenContest:
-    """A contest laid out; cases not `mine` occupy their place and run in another worker."""
+    """A laid-out contest; cases that are not `mine` occupy memory here but run in another worker."""
 
     def __init__(self, bench: WorkerContext, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> None:
         ctypes.c_int32.from_address(bench.cell).value = -1
@@ -76,7 +76,7 @@ class OpenContest:
         self._threaded = any(case.setting.threads > 1 for case in cases)
         self._captured = False
         self.entries = [entry for i in range(len(cases)) for entry in self._entries(i)]
-        usual = replace(cases[0].setting, isa="default")  # comparable with earlier commands
+        usual = replace(cases[0].setting, isa="default")  # so that canaries compare with earlier commands'
         self._canaries = [
             Timed(problem, variant, variant.prepare(problem, self._device, usual), -1, 1)
             for problem, variant in canaries(self._device)
@@ -89,7 +89,7 @@ class OpenContest:
             self._warm_up(launched)
 
     def _entries(self, i: int) -> list[Timed]:
-        """Return a case's entries; a case prepared only in another worker has placeholders alike."""
+        """Return a case's timed entries; another worker's case gets placeholders with its operands."""
         case, kernels = self._cases[i], self._bench.kernels
         if self._mine[i] and not kernels.prepared(case):
             with self._bench.under_way(i):
@@ -102,7 +102,7 @@ class OpenContest:
         ]
 
     def _sets(self, case: Case) -> int:
-        """Return the number of sets of cold operands that a CPU's launches rotate; 1 on a GPU, which is flushed."""
+        """Return how many copies of cold operands launches rotate through; 1 if caches are flushed."""
         if not self._device.kind.compiled or kind_of(case.setting.device).name != self._device.kind.name:
             return 1
         cold = sum(x.nbytes for x in case.problem.operands() if x.name in case.setting.cold)
@@ -110,7 +110,7 @@ class OpenContest:
 
     def _elsewhere(self, case: Case) -> list[tuple[Variant[Any], Bind, int]]:
         variant = find(case.problem.op, case.variant)
-        with suppress(Unavailable):  # of another device
+        with suppress(Unavailable):  # a case of another device
             variant = self._device.adopt(variant)
         parts = variant.parts(case.problem) or ((variant, 1),)
         return [(part, lambda views: _nothing(), uses) for part, uses in parts]
@@ -121,7 +121,7 @@ class OpenContest:
     def _seen(self) -> list[int]:
         """Return the cases whose timed answers are verified: no ceilings, and no cases timed in parts.
 
-        On a scripted device, which answers with the reference, only those whose reference is fast."""
+        On a scripted device, which answers with the reference, only cases whose reference is fast."""
         scripted = self._device.kind.scripted
         return [
             i
@@ -140,7 +140,7 @@ class OpenContest:
         return [entry for entry in self.entries if entry.case == case]
 
     def _warm_up(self, entries: Sequence[Timed]) -> None:
-        """Initialize entries not called from a compiled loop: kernels, capturability, clock speed."""
+        """Initialize entries that are called step by step: kernel count, first launch, clock speed."""
         row, idle = self.layout.draw(0, 1)[0], self._bench.speed.idle
         untold = min(UNTOLD, max(1, self._device.kind.queue))
         for entry in entries:
@@ -153,19 +153,20 @@ class OpenContest:
         self._bench.speed.begin()
 
     def _launch_first(self, entry: Timed, launch: Launch) -> None:
-        """Launch once in a process that did not check the case: loading and compiling would break a hold."""
+        """Launch a case that this process did not check, so that loading does not break the first hold."""
         for do in (launch.call, self._device.sync):
             with self._bench.under_way(entry.case):
                 do()
 
     def calls(self) -> list[list[float]]:
-        """Seconds of one launch of each part of each case; none for another worker's."""
+        """Return the seconds of one launch of each part of each case; [] for another worker's case."""
         return [[self._call(e) for e in self._of(i)] if mine else [] for i, mine in enumerate(self._mine)]
 
     def _call(self, entry: Timed) -> float:
-        """Seconds of a launch: a ceiling's from an earlier contest, a long case's from its check.
+        """Return the seconds of a launch: known for some cases, else calibrated.
 
-        On a device called stepwise the check's launch does not count, as it may have loaded and compiled."""
+        Called step by step, a ceiling is known from an earlier contest. In the compiled loop, a long case is known from
+        its check; on other devices, the check's launch may have included loading and compiling."""
         case, key = self._cases[entry.case], (entry.problem, entry.variant.name)
         seconds = self._bench.ceilings if case.role == "ceiling" and not self._device.kind.compiled else {}
         if key in seconds:
@@ -177,11 +178,11 @@ class OpenContest:
         return seconds[key]
 
     def pilot(self, entry: Timed, count: int) -> visits.Timed:
-        """Time `count` samples of an entry at one place, none of them captured."""
+        """Time `count` samples of an entry at its fixed placement, not captured as a graph."""
         return self.visit([entry], [0] * count, [self.layout.fixed(entry)] * count, captured=False)
 
     def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """Set launches per sample and placements, decided alike in all workers from the launch times."""
+        """Choose launches per sample and placement from launch times, alike in all workers; return the cost."""
         for i, case_calls in enumerate(calls):
             for entry, call in zip(self._of(i), case_calls, strict=True):
                 entry.call = call
@@ -191,7 +192,7 @@ class OpenContest:
         for entry in self.entries:
             call = fastest if entry in measured else entry.call
             entry.launches = launches(self._device, entry, visit, call, self._captured)
-            of_long = 1 if entry.variant.constant else 0  # its cache is filled in the first call at a place
+            of_long = 1 if entry.variant.constant else 0  # the first call at a placement fills the variant's cache
             entry.warm = 0 if entry.cold else of_long if entry.call > LONG else WARM
         limits = self._device.limits()
         if not all(e.call > LONG and e.problem.footprint > limits.usable_cache for e in measured or self.entries):
@@ -217,9 +218,9 @@ class OpenContest:
         turns: Sequence[Sequence[int]] | None = None,
         witnesses: Sequence[Witness] = (),
     ) -> visits.Timed:
-        """Time samples in this order.
+        """Time samples in the order of `which`, the index of each sample's entry.
 
-        `which`: entry of each; `offsets`: places of its operands; `turns`: its sets of cold operands."""
+        `offsets`: places of each sample's operands; `turns`: its sets of cold operands; `captured`: as a graph."""
         import numpy as np
 
         plan = visits.Visits(
@@ -241,14 +242,14 @@ class OpenContest:
             timed = [e.entry for e in entries]
             return visits.compiled(timed, plan, self._bench.cell, self._threaded, watched(witnesses))
         bound = [self.layout.bound(entries[w], o) for w, o in zip(which, offsets, strict=True)]
-        if not captured:  # rivals are called the same way
+        if not captured:  # rivals are all captured, or none
             bound = [replace(launch, capturable=False) for launch in bound]
         launches = [[launch] for launch in bound]
         times = visits.stepwise(self._device, launches, plan, self._bench.cell, {x.visit: x for x in witnesses})
         return without_overhead(self._device, entries, which, times, self._bench.speed.overhead)
 
     def run_rounds(self, first: int, rounds: int, only: int | None, canary: bool) -> RoundBatch:
-        """Run every case once per round, in fresh random order. `only`: a single case, for turns."""
+        """Run every case once per round, in random order. `only`: the single case to run, for turns."""
         began, faults, counters, watch = time.perf_counter(), page_faults(), Counters.now(), self.watch
         cost = watch.seconds, watch.faults
         table = self.layout.draw(first, rounds)
@@ -284,7 +285,7 @@ class OpenContest:
         )
 
     def _judge(self, witnesses: Sequence[Witness]) -> None:
-        """Raise WrongResult for a wrong answer; where inputs were overwritten, for the case that does it again."""
+        """Raise WrongResult for a wrong answer; if inputs were overwritten, for the case that did it."""
         try:
             self.watch.judge(witnesses, self._wrong)
         except Overwritten as overwritten:
@@ -297,7 +298,7 @@ class OpenContest:
                     raise overwritten.error from None
 
     def _refuse_overwriter(self) -> None:
-        """Raise WrongResult for a case that overwrites inputs; restore them before and after."""
+        """Raise WrongResult for the case that overwrites inputs when it runs alone; restore the inputs."""
         arenas = self._bench.arenas
         arenas.fill_again()
         before = arenas.sums()
@@ -311,9 +312,9 @@ class OpenContest:
         self._refuse_guilty(changed)
 
     def _refuse_changes(self) -> None:
-        """Restore the process state of before the contest; raise WrongResult for the case that changes it.
+        """Restore the process state from before the contest; raise WrongResult for the case that changed it.
 
-        Cores may be changed by others."""
+        Changed cores are left: another process may have changed them."""
 
         def changed() -> str:
             after = process_state.take()
@@ -326,7 +327,7 @@ class OpenContest:
             self._refuse_guilty(changed)
 
     def _refuse_guilty(self, changed: Callable[[], str]) -> None:
-        """Launch each case alone; raise WrongResult if `changed` returns a message after it."""
+        """Run each case alone; raise WrongResult for the case after which `changed` returns a message."""
         for entry in self._launched():
             self.pilot(entry, TRIES)
             if what := changed():
@@ -339,7 +340,7 @@ class OpenContest:
     def _gathered(
         self, entries: Sequence[Timed], order: Array, times: visits.Timed, table: Array, stolen: float
     ) -> RoundBatch:
-        """Convert samples in the order taken to rounds × cases; parts add up, losses are the worst part's.
+        """Return samples as arrays [rounds, cases]; a case's parts add up, its loss is the worst part's.
 
         `stolen`: share of the batch's time that the hypervisor took."""
         import numpy as np
@@ -352,7 +353,7 @@ class OpenContest:
         broken, waits = [0] * len(self._cases), [0.0] * len(self._cases)
         positions = np.argsort(order, axis=1) + np.arange(len(order))[:, None] * len(entries)
         for i, entry in enumerate(entries):
-            at = positions[:, i]  # an entry's visit in each round
+            at = positions[:, i]  # index of the entry's sample in each round
             uses = times.launches[at] * entry.uses
             alone = self._cases[entry.case].setting.threads == 1
             wall[:, entry.case] += np.where(helped & alone, times.cpu, times.wall)[at] / uses
@@ -380,7 +381,7 @@ class OpenContest:
         )
 
     def _canary_medians(self) -> dict[str, float]:
-        """Median seconds of each canary, of processor time, or by the device's clock where there is none."""
+        """Time each canary; return the medians in seconds, of processor time or the device's clock."""
         import numpy as np
 
         medians = {}

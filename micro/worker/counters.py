@@ -1,4 +1,4 @@
-"""Contention counters of the system: foreign time, stolen time, throttled periods, pressure."""
+"""System counters of contention: busy and stolen time, throttled periods, pressure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from micro.worker import process_state
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Running totals in seconds, or the difference of two."""
+    """Running totals in seconds, or the difference of two readings."""
 
-    clock: float = 0.0
-    busy: float = 0.0  # of all cores
+    clock: float = 0.0  # wall time
+    busy: float = 0.0  # user and system time of all cores
     process: float = 0.0  # processor time of this process; its key in run files is `own`
     steal: float = 0.0  # of the entire machine
-    pressure: float = 0.0
-    throttled: int = 0  # periods
+    pressure: float = 0.0  # in which some task waited for a processor (PSI)
+    throttled: int = 0  # periods in which the cgroup used up its CPU quota
     moved: int = 0  # batches during which the process lost or gained cores
     stolen: float = 0.0  # per core that this process may run on
-    allowed: float = 0.0  # busy time of all cores that it may run on
+    allowed: float = 0.0  # busy time of the cores that this process may run on
 
     @classmethod
     def now(cls) -> Counters:
@@ -57,7 +57,7 @@ class Counters:
 
     @property
     def foreign(self) -> float:
-        """Number of cores kept busy by other processes."""
+        """Mean number of cores kept busy by other processes."""
         return max(0.0, self.busy - self.process) / self.clock if self.clock else 0.0
 
 
@@ -75,7 +75,7 @@ def _ticks(lines: Sequence[str], name: str) -> list[int]:
 
 
 def _pressure() -> float:
-    """Seconds that some task waited for a processor (PSI)."""
+    """Seconds in which at least one task waited for a processor (PSI)."""
     words = _text(Path("/proc/pressure/cpu")).partition("\n")[0].split("total=")
     return int(words[1]) * 1e-6 if len(words) > 1 else 0.0
 

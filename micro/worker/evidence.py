@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Evidence
     from micro.planning.contest import Case
 
-DECADES = (0.5, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6)  # times the bound, between the bars of the histogram
+DECADES = (0.5, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6)  # edges between the bins of the histogram, in units of the bound
 LONGEST = 100  # characters of a file's name
 
 
 @dataclass(frozen=True)
 class Found:
-    """One probe and its answer, by output; `evidence` compares one of the outputs."""
+    """A wrong answer: its probe, inputs and outputs by name, and the comparison of the wrong output."""
 
     probe: str
     x: dict[str, Array]
@@ -48,7 +48,7 @@ def beside(run_file: Path) -> Path:
 
 
 def path(folder: Path, case: Case) -> Path:
-    """Return the evidence file of a case: its name, shortened for file systems, and a unique checksum."""
+    """Return the path of a case's evidence file, from the shortened case name and its checksum."""
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "_", case.name.replace("/", "-"))
     return folder / f"{slug[:LONGEST]}-{zlib.crc32(case.name.encode()):08x}.json"
 
@@ -61,9 +61,9 @@ def clear(folder: Path, case: Case) -> None:
 
 
 def write(folder: Path, case: Case, seed: int, reason: str, answered: Found, keep: bool) -> Path:
-    """Write evidence as JSON; `keep`: also inputs and outputs, as `.npz`.
+    """Write evidence as JSON and return its path; `keep`: also write inputs and outputs, as `.npz`.
 
-    The wrong output is the array `answer`, others are `answer_NAME`."""
+    In the `.npz`, the wrong output is the array `answer`, other outputs are `answer_NAME`."""
     import numpy as np
 
     target = path(folder, case)
@@ -81,7 +81,7 @@ def write(folder: Path, case: Case, seed: int, reason: str, answered: Found, kee
 
 
 def _numbers(answered: Found) -> dict[str, Any]:
-    """Count wrong values, with first and worst place and a histogram of error over bound."""
+    """Return count, first and worst index of the wrong values, and a histogram of error over bound."""
     import numpy as np
 
     error, bound = answered.evidence.error, answered.evidence.bound
@@ -112,5 +112,5 @@ def _numbers(answered: Found) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> float | None:
-    """Return a finite float, or None, as JSON has no other."""
+    """Return the value as a float; None if it is NaN or infinite, which JSON lacks."""
     return float(value) if abs(float(value)) < float("inf") else None

@@ -1,6 +1,6 @@
-"""Operands of one problem for its check, with guards around each, apart from the measurement's arenas.
+"""Operands of one problem for its check, each between guards, outside the arenas of measurements.
 
-Fenced ones lie between protected pages: an access past either end is a crash reported as such."""
+Fenced operands lie between protected pages: an access past either end is a crash, reported as such."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from kernels.problem import Array, Problem
 
 SOURCE = Path(__file__).with_name("fence.c")
-MOST = 16 << 20  # bytes of all operands of a problem that is fenced: pages are touched afresh for each check
-BEYOND = -2  # in the cell that names the case under way: the process dies of an access beyond an operand
+MOST = 16 << 20  # most bytes of a fenced problem's operands, as each check maps and touches fresh pages
+BEYOND = -2  # in the cell of the case under way: the process died of an access beyond an operand
 NO_ACCESS = 0
 GUARD = 4  # least units of alignment in a guard
-LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # most bytes of a guard, beside several rows and beside a single row
+LONGEST, LONGEST_ALONE = 1 << 20, 1 << 16  # most bytes of a guard, of several rows and of a single row
 MARK = 0xA5  # in every byte before any write
-# A guard's bytes, over and over: NaN of the operand's type, with a payload by which another NaN is known; of whole
-# numbers a large negative one, which is no index either. No byte is 0x80: int8 is put as −127 to 127.
+# Bytes repeated in a guard: a NaN of the operand's type, with a payload that other NaN lack; for integers a large
+# negative number, which is no valid index. No byte is 0x80, as int8 is put as −127 to 127.
 PATTERNS = {
     "fp32": b"\xa5\xa5\xc5\x7f",
     "tf32": b"\xa5\xa5\xc5\x7f",
@@ -45,14 +45,14 @@ PATTERNS = {
 
 
 def reach(x: Operand, unit: int) -> int:
-    """Units of a guard beside an operand: more than its longest row."""
+    """Return a guard's size, in units of alignment: more than a row of its operand, up to a limit."""
     most = LONGEST if len(x.shape) > 1 and x.shape[0] > 1 else LONGEST_ALONE
     return max(GUARD, lines(min(x.ld * BYTES[x.dtype], most), unit) + 1)
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Bytes that belong to no operand, as an int8 view, and their values, as the device converts them."""
+    """Bytes that belong to no operand: an int8 view of them, and the values that they must keep."""
 
     view: Any
     values: Array
@@ -60,14 +60,14 @@ class Guard:
 
 @functools.lru_cache(maxsize=16)
 def _values(pattern: bytes, shape: tuple[int, ...]) -> Array:
-    """Repeat the pattern to fill a shape."""
+    """Return an array of this shape filled with the repeated pattern, as float32."""
     import numpy as np
 
     return np.resize(np.frombuffer(pattern, np.int8).astype(np.float32), shape)
 
 
 class Bench:
-    """The operands side by side in one block of the device."""
+    """Operands of a problem side by side in one block of device memory, with guards between them."""
 
     def __init__(self, device: Device, problem: Problem) -> None:
         unit, operands = device.kind.alignment, problem.operands()
@@ -82,14 +82,14 @@ class Bench:
         self._guard([(self.block, at, stop) for at, stop in itertools.pairwise(ends)])
 
     def _lay(self, device: Device, problem: Problem, places: Sequence[tuple[Any, int]]) -> None:
-        """Place operands at these offsets into blocks."""
+        """Place the operands, each at its (block, offset)."""
         self.device, self.problem = device, problem
         self._places = list(zip(places, problem.operands(), strict=True))
         self.views = self.at(0)
         self._point()
 
     def _guard(self, rooms: Sequence[tuple[Any, int, int]]) -> None:
-        """Guard all room of each operand that holds no element. `rooms`: block, first and last offset."""
+        """Guard each operand's room except its elements. `rooms`: block, first and end offset of each."""
         self.guards: list[Guard] = []
         for ((_, offset), x), (block, first, stop) in zip(self._places, rooms, strict=True):
             for start, end in ((first, offset), (offset + x.nbytes, stop)):
@@ -105,12 +105,12 @@ class Bench:
         self.guards.append(Guard(self.device.view(block, offset, guard), _values(PATTERNS[x.dtype], guard.shape)))
 
     def mark(self, harmless: bool = False) -> None:
-        """Write the guards: their patterns, or zeros."""
+        """Write all guards: their patterns, or zeros if `harmless`."""
         for guard in self.guards:
             self.device.put(guard.view, 0 * guard.values if harmless else guard.values)
 
     def _point(self) -> None:
-        """Write valid indices, for a kernel that is launched before anything was loaded."""
+        """Write valid indices, for a kernel that is launched before `load`."""
         import numpy as np
 
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
@@ -118,18 +118,18 @@ class Bench:
                 self.device.put(view, self.problem.indices(operand, np.random.default_rng(0)))
 
     def at(self, shift: int) -> list[Any]:
-        """Return the operands, or views shifted by so many bytes, within the guards."""
+        """Return views of the operands, shifted by `shift` bytes into the guards."""
         return [self.device.view(block, offset + shift, x) for (block, offset), x in self._places]
 
     def load(self, x: dict[str, Array]) -> None:
-        """Put the inputs; poison the outputs."""
+        """Write the inputs, and fill the outputs with NaN."""
         import numpy as np
 
         for operand, view in zip(self.problem.operands(), self.views, strict=True):
             self.device.put(view, x[operand.name] if operand.role != "out" else np.full(1, np.nan, "f4"))
 
     def answer(self) -> dict[str, Array]:
-        """Return the outputs, on the host, by name."""
+        """Wait for the device and return the outputs by name, as host arrays."""
         self.device.sync()
         written = zip(self.problem.operands(), self.views, strict=True)
         return {operand.name: self.device.get(view) for operand, view in written if operand.role != "in"}
@@ -151,7 +151,7 @@ class Bench:
 def fits(device: Device, problem: Problem) -> bool:
     """Report whether the problem's operands can be fenced here.
 
-    This needs a processor whose launches run in this process, a compiler, and operands cheap to map."""
+    This needs a CPU device, not a simulated one, a compiler, and operands of at most MOST bytes."""
     if not device.kind.compiled or device.kind.scripted or problem.footprint > MOST:
         return False
     try:
@@ -162,7 +162,7 @@ def fits(device: Device, problem: Problem) -> bool:
 
 
 class Stretch:
-    """Pages for so many bytes, and an inaccessible page on either side."""
+    """Mapped pages for `nbytes` bytes, between two inaccessible pages."""
 
     def __init__(self, nbytes: int) -> None:
         import numpy as np
@@ -183,7 +183,7 @@ class Stretch:
 class Fenced(Bench):
     """Operands in separate pages between two protected pages.
 
-    Each lies against the page behind it, as near as its alignment allows, or against the page before it."""
+    Each operand ends at the page behind it, up to alignment, if `behind`; else it starts at the page before it."""
 
     def __init__(self, device: Device, problem: Problem, stretches: Sequence[Stretch], behind: bool) -> None:
         unit, operands = device.kind.alignment, problem.operands()
@@ -197,7 +197,7 @@ class Fenced(Bench):
 
 @contextmanager
 def watched(stretches: Sequence[Stretch], cell: int) -> Iterator[None]:
-    """Write BEYOND to the cell on an access to a fence, before the crash; without fences do nothing."""
+    """Make an access to a fence write BEYOND to the cell before the crash; no effect without fences."""
     import numpy as np
 
     if not stretches or not cell:

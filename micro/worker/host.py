@@ -1,4 +1,4 @@
-"""The server of one device's requests, in a worker process or in this one."""
+"""The host: server of one device's requests, in a worker process or in the driver's."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """Kernels of one device, and the open contest.
+    """Server of one device's requests, with its kernels and the open contest.
 
-    `cell`: address of the 32-bit cell that holds the case under way; 0: no watcher."""
+    `cell`: address of the 32-bit cell that holds the case under way; 0: no other process reads it."""
 
     def __init__(self, device: Device, cell: int) -> None:
         self.device = device
@@ -39,25 +39,25 @@ class Host:
         return int(ctypes.c_int32.from_address(self.bench.cell).value)
 
     def prepare(self, case: Case) -> PreparedCase:
-        """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
+        """Compile, plan, pack and allocate for a case. Raises whatever the kernel raises."""
         return self.kernels.prepare(case)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> Passed:
-        """Compare one launch for each probe with float64. Raises WrongResult."""
+        """Check a case against float64 and return its worst error. Raises WrongResult."""
         return self.kernels.check(case, seed, evidence, keep)
 
     def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
-        """Return the device's names of the kernels of each case; this process must time nothing afterwards."""
+        """Trace a launch of each case and return its kernels' names; time nothing here afterwards."""
         return self.kernels.names(cases)
 
     def open(self, cases: Sequence[Case], mine: Sequence[bool], seed: int) -> list[list[float]]:
-        """Lay out a contest; return seconds of one launch of each part of each case that is `mine`."""
-        self.contest = None  # what it holds is free before the next one is laid out
+        """Lay out a contest; return the seconds of one launch of each part of each case that is `mine`."""
+        self.contest = None  # frees the previous contest's memory before the next contest is laid out
         self.contest = OpenContest(self.bench, cases, mine, seed)
         return self.contest.calls()
 
     def calibrate(self, calls: Sequence[Sequence[float]], visit: float) -> ContestCost:
-        """Decide how to run the open contest, from launch times. `visit`: seconds of a sample."""
+        """Choose launches per sample and placement from launch times. `visit`: target of a sample, in s."""
         return self._open().calibrate(calls, visit)
 
     def run_rounds(self, first: int, rounds: int, only: int | None = None, canary: bool = True) -> RoundBatch:
@@ -65,7 +65,7 @@ class Host:
         return self._open().run_rounds(first, rounds, only, canary)
 
     def close(self) -> None:
-        """Forget the contest's cases and what they hold; the arenas stay."""
+        """Release the contest's cases and what they hold; keep the arenas for the next contest."""
         self.contest = None
         self.kernels.close()
 

@@ -1,4 +1,4 @@
-"""A child process that answers JSON lines over two pipes: an arm of `micro.ab`, a framework."""
+"""A child process driven by JSON lines over two pipes: an arm of `micro.ab`, or a framework."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from micro.worker.process import CLOSE, GLANCE, ended
 
 
 class JsonChild:
-    """A running child process, ended by its first error. Raises OSError if it cannot start.
+    """A running child process, killed on its first error. Raises OSError if it cannot start.
 
-    Its command ends in three numbers: the descriptor for requests, the descriptor for messages, and this process's id.
+    Its command line ends in three numbers: the descriptors of requests and of messages, and this process's id.
     `output` and `errors`: files for its stdout and stderr, by default this process's stdout and `output`."""
 
     def __init__(
@@ -55,7 +55,7 @@ class JsonChild:
         return self._process.pid
 
     def send(self, request: Mapping[str, Any]) -> None:
-        """Send a request. Raises Died."""
+        """Send a request. Raises Died if the child has ended."""
         try:
             os.write(self._to, (json.dumps(request) + "\n").encode())
         except OSError:
@@ -64,8 +64,8 @@ class JsonChild:
     def receive(self, patience: float, what: str = "answer") -> dict[str, Any]:
         """Return the next message.
 
-        Raises Died if none comes within `patience` seconds, the child has ended, or sends no JSON. `what`: the expected
-        message, for the error."""
+        Raises Died if no message comes within `patience` seconds, the child has ended, or it sends no JSON object.
+        `what`: name of the expected message, for the error."""
         message = self.poll(patience)
         if message is None:
             raise self.fault(f"hangs: no {what} within {patience:.0f} s")
@@ -85,7 +85,7 @@ class JsonChild:
         return message
 
     def fault(self, text: str) -> Died:
-        """End the child, so that no late answer is taken for the next one, and return its error."""
+        """End the child, so that no late answer is read as the next answer; return the error to raise."""
         self.close()
         return Died(text)
 
@@ -93,7 +93,7 @@ class JsonChild:
         """Return the next line; None if it has not come by `end`."""
         while b"\n" not in self._rest:
             left = end - time.monotonic()
-            gone = self._process.poll() is not None  # a child of its may hold the descriptor open
+            gone = self._process.poll() is not None  # a grandchild may hold the descriptor open
             if select.select([self._from], [], [], max(0.0, min(left, GLANCE)))[0]:
                 more = os.read(self._from, 1 << 16)
                 if not more:
@@ -107,13 +107,13 @@ class JsonChild:
         return line
 
     def _death(self) -> Died:
-        self.wait()  # it may have closed its descriptor and live on
+        self.wait()  # the child may have closed its descriptor and live on
         code = self._process.returncode
         self.close()
         return ended(code)
 
     def wait(self) -> bool:
-        """Wait a while for the child to end; report whether it did."""
+        """Wait up to CLOSE seconds for the child to end; report whether it did."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE)
         return self._process.returncode is not None

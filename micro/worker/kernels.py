@@ -1,4 +1,4 @@
-"""Kernels of one process: compiled, checked against float64, named; before and after they are timed."""
+"""Kernels of one worker process: prepared, checked against float64, traced for their names."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from kernels.launch import Bind
     from kernels.problem import Problem
 
-KEPT = 4 << 30  # bytes of problems whose inputs are cached for the next rival
+KEPT = 4 << 30  # most bytes of inputs that are cached for rivals on the same problem
 DEAR, LARGE = 1e9, 64 << 20  # on a processor: least FLOP and most bytes of problems with cached inputs
 
 
 def refuse_uses(case: Case, uses: object) -> None:
     """Raise WrongResult for an impossible number of uses, by which a launch's time is divided.
 
-    Only the suite's variants may have several uses per launch: no answer shows how often it was computed."""
+    Only the suite's variants may claim several: an answer does not show how often it was computed."""
     if type(uses) is not int or uses < 1:
         raise WrongResult(f"claims {uses} uses of one call: a whole number, or leave `uses` out")
     if uses > 1 and is_user(case.problem.op, case.variant):
@@ -42,14 +42,14 @@ def refuse_uses(case: Case, uses: object) -> None:
 
 
 def refuse_workspace(case: Case, held: int) -> None:
-    """Raise Unavailable where a launch holds more bytes than its setting allows."""
+    """Raise Unavailable if a launch holds more workspace than the case's setting allows."""
     limit = case.setting.workspace
     if limit is not None and held > limit:
         raise Unavailable(f"it holds {units.binary(held)} beside its operands: --workspace {enough(held)} or more")
 
 
 class Kernels:
-    """Kernels of one device; what is prepared stays until its contest is closed."""
+    """Kernels of one device; prepared cases stay until their contest is closed."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -59,11 +59,11 @@ class Kernels:
         self._evidence: dict[Case, tuple[int, Path | None, bool]] = {}
         self._drawn: dict[tuple[Problem, int, tuple[str, ...]], Drawn] = {}
         self._threads: dict[Case, tuple[str, ...]] = {}
-        self.cell = 0  # address of the cell that names what is under way; 0: there is no watcher
+        self.cell = 0  # address of the cell that holds the case under way; 0: no other process reads it
 
     def prepare(self, case: Case) -> PreparedCase:
-        """Compile, plan, pack, allocate. Raises whatever the kernel raises."""
-        bench = guards.Bench(self.device, case.problem)  # the operands are no part of what it sets up
+        """Compile, plan, pack and allocate for a case. Raises whatever the kernel raises."""
+        bench = guards.Bench(self.device, case.problem)  # allocated first, as operands are no part of the setup
         began, before = time.perf_counter(), process_state.take()
         self._threads[case] = process_state.threads()
         variant = self.device.adopt(find(case.problem.op, case.variant))
@@ -88,9 +88,9 @@ class Kernels:
         return PreparedCase(time.perf_counter() - began, launch.uses, launch.workspace, kernel, isa)
 
     def check(self, case: Case, seed: int, evidence: Path | None = None, keep: bool = False) -> checking.Passed:
-        """Compare one launch for each probe with float64.
+        """Check a case against float64 and return its worst error.
 
-        Raises WrongResult, after writing its evidence to a folder, if one is given; `keep`: with operands."""
+        Raises WrongResult, after writing evidence to the folder `evidence`, if given; `keep`: with the operands."""
         variant = self.device.adopt(find(case.problem.op, case.variant))
         if case not in self._complete:
             self.prepare(case)
@@ -109,24 +109,24 @@ class Kernels:
         return passed
 
     def _refuse_helpers(self, case: Case) -> None:
-        """Raise LeftRunning where threads that came with a case of one thread run on after it."""
+        """Raise LeftRunning if threads started by a one-thread case keep running after its call."""
         here = self.device.kind.compiled and not self.device.kind.scripted
         new = Counter(process_state.threads()) - Counter(self._threads[case])
         if new and here and case.setting.threads == 1 and process_state.at_work():
             raise LeftRunning(f"leaves threads at work after its call: {', '.join(sorted(new.elements()))}")
 
     def leave(self, case: Case, error: WrongResult) -> None:
-        """Write the evidence of a wrong answer to the folder given at its check."""
+        """Write the evidence of a wrong answer to the folder that was given when the case was checked."""
         seed, folder, keep = self._evidence.get(case, (0, None, False))
         if folder is not None and error.evidence is not None:
             with suppress(OSError):  # no room for it: the kernel is wrong all the same
                 worker_evidence.write(folder, case, seed, str(error), error.evidence, keep)
 
     def _inputs(self, problem: Problem, seed: int, constant: tuple[str, ...]) -> Drawn | None:
-        """Return cached inputs of a problem, shared by its rivals; as many problems as KEPT bytes hold.
+        """Return the inputs of a problem, cached for its rivals; None if they are not worth caching.
 
-        On a processor, whose memory operands share, only the last problem's inputs are cached, and none where the
-        reference is cheap or room is scarce."""
+        With a GPU, cached problems take up to KEPT bytes. On a CPU, where the cache shares memory with the operands,
+        only the last problem is cached, and none with a cheap reference or large operands."""
         alone = self.device.kind.compiled
         if alone and (problem.flops < DEAR or problem.footprint > LARGE):
             return None
@@ -140,9 +140,9 @@ class Kernels:
         return drawn
 
     def names(self, cases: Sequence[Case]) -> list[tuple[str, ...]]:
-        """Return the device's names of the kernels of one launch of each case.
+        """Return the device's names of the kernels that a launch of each case runs; () if it cannot trace.
 
-        The launch is traced: this process must time nothing afterwards."""
+        After a trace this process must time nothing."""
         device: Any = self.device
         if not hasattr(device, "names"):
             return [() for _ in cases]
@@ -152,18 +152,18 @@ class Kernels:
                 self.prepare(case)
             bench = guards.Bench(device, case.problem)
             launch = self._complete[case](bench.views)
-            launch.call()  # what it loads or compiles at its first call is not part of it
+            launch.call()  # so that the trace has no loading or compiling
             calls.append(launch.call)
         device.sync()
         names: list[tuple[str, ...]] = device.names(calls)
         return names
 
     def prepared(self, case: Case) -> bool:
-        """Report whether a case is prepared, until its contest is closed."""
+        """Report whether a case is prepared, and its contest not yet closed."""
         return case in self._binds
 
     def binds(self, case: Case) -> list[tuple[Variant[Any], Bind, int]]:
-        """Return the measured parts of a prepared case, or the variant, each with its uses per launch."""
+        """Return (variant, bind, uses per launch) of a prepared case, or of each part timed in its place."""
         return self._binds[case]
 
     def in_parts(self, case: Case) -> bool:
@@ -175,7 +175,7 @@ class Kernels:
         return self._pilot.get(case)
 
     def close(self) -> None:
-        """Forget a contest's cases and what they hold."""
+        """Release a contest's cases and what they hold."""
         self._binds.clear()
         self._complete.clear()
         self._pilot.clear()

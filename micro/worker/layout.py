@@ -1,4 +1,4 @@
-"""Places of a contest's operands, round by round, and launches bound to those places."""
+"""Placement of a contest's operands in each round, and launches bound to these placements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """Operands of all entries of a contest, also of other workers' cases, so that all draw alike.
+    """Placement of all operands of a contest; other workers' cases too, so that all workers draw alike.
 
-    `mine`: entries timed here; `least`: minimal bytes of an arena, for operands at its start."""
+    `mine`: entries timed here; `least`: least bytes of each arena, for canaries, which lie at its start."""
 
     def __init__(
         self, arenas: Arenas, entries: Sequence[Timed], mine: Sequence[Timed], least: Mapping[Arena, int], seed: int
@@ -26,11 +26,11 @@ class Layout:
         self._placed = [_placed(entry, x) for entry in entries for x in entry.problem.operands()]
         self.owners = [entry for entry in entries for _ in entry.problem.operands()]
         self._single = True
-        self._bases: dict[int, Array] = {}  # where the arenas of an entry's operands begin
+        self._bases: dict[int, Array] = {}  # addresses of the arenas of an entry's operands, by the entry's id
         self._place(0)
 
     def spread(self) -> None:
-        """Reserve room for a fresh place in every round."""
+        """Switch to a fresh placement in every round, and reserve the slack that it needs."""
         self._single = False
         self._place(None)
 
@@ -41,15 +41,15 @@ class Layout:
             entry.entry = None
 
     def draw(self, first: int, rounds: int) -> Array:
-        """Draw offsets [rounds, operands]."""
+        """Draw byte offsets [rounds, operands], for rounds `first` on."""
         return self._arenas.draw(self._seed, first, rounds, self._single)
 
     def fixed(self, entry: Timed) -> Array:
-        """Return offsets of an entry's operands that no round changes."""
+        """Return the offsets of an entry's operands in the placement that is the same in all rounds."""
         return self.of(self._arenas.draw(self._seed, 0, 1, True)[0], entry)
 
     def of(self, row: Array, entry: Timed) -> Array:
-        """Return an entry's offsets from a row of all offsets."""
+        """Return the offsets of an entry's operands from a row of all operands' offsets."""
         return row[self.columns(entry)]
 
     def columns(self, entry: Timed) -> list[int]:
@@ -57,11 +57,11 @@ class Layout:
         return [i for i, owner in enumerate(self.owners) if owner is entry]
 
     def bound(self, entry: Timed, offsets: Array, turn: int = 0) -> Launch:
-        """Bind a launch to a placement, with the set of cold operands of this turn."""
+        """Return the entry's launch bound to these offsets, with set number `turn` of cold operands."""
         return entry.bind(self.views(entry, offsets, turn))
 
     def views(self, entry: Timed, offsets: Array, turn: int = 0) -> list[Any]:
-        """Return the operands at a placement, with the set of cold operands of this turn."""
+        """Return views of the operands at these offsets, with set number `turn` of cold operands."""
         views = []
         for operand, offset in zip(entry.problem.operands(), offsets, strict=True):
             shift = turn * operand.nbytes if operand.name in entry.cold else 0
@@ -69,7 +69,7 @@ class Layout:
         return views
 
     def turns(self, entry: Timed) -> list[int]:
-        """Return the set of cold operands of each launch of a sample, or [0] if there is one set."""
+        """Return the set of cold operands of each launch of the next sample; [0] if there is one set."""
         if entry.sets == 1:
             return [0]
         turns = [(entry.turn + i) % entry.sets for i in range(entry.launches)]
@@ -77,7 +77,7 @@ class Layout:
         return turns
 
     def addresses(self, entry: Timed, offsets: Array, turns: Sequence[int], keep: list[Any]) -> Array:
-        """Return the values that the compiled loop writes into an entry's slots, a row per placement."""
+        """Return what the compiled loop writes into an entry's slots: addresses, placement by placement."""
         import numpy as np
 
         if entry.entry is None:

@@ -1,4 +1,4 @@
-"""Placement of operands: fresh places each round, from one distribution for all cases, none shared."""
+"""Placement of operands: drawn each round, from one distribution for all cases, without overlap."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def lines(nbytes: int, unit: int) -> int:
 def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int, unit: int) -> Array:
     """Draw byte offsets [rounds, blocks], multiples of `unit`, of blocks of `sizes` bytes in `space`.
 
-    In each round the blocks lie in random order with random gaps of entire units between them, so every block of one
-    size has the same distribution and no two overlap."""
+    In each round the blocks lie in random order with random gaps of entire units between them, so all blocks of
+    one size have the same distribution, and no two blocks overlap."""
     import numpy as np
 
     units = np.array([lines(size, unit) for size in sizes], np.int64)
@@ -39,7 +39,7 @@ def draw(rng: np.random.Generator, sizes: Sequence[int], space: int, rounds: int
 
 
 def orders(seed: int, first: int, rounds: int, count: int) -> Array:
-    """Draw the order of cases in rounds `first` …, [rounds, count], uniformly random in each.
+    """Draw the order of cases in rounds `first` on: random permutations, [rounds, count].
 
     Every odd round reverses its predecessor, so that a steady drift affects both sides of a ratio alike."""
     import numpy as np
@@ -54,7 +54,7 @@ def orders(seed: int, first: int, rounds: int, count: int) -> Array:
 
 
 def fixed(sizes: Sequence[int], rounds: int, unit: int) -> Array:
-    """Return one placement for all rounds, block behind block: for operands no cache can hold."""
+    """Return byte offsets [rounds, blocks] of one placement for all rounds, block behind block."""
     import numpy as np
 
     units = np.array([lines(size, unit) for size in sizes], np.int64)

@@ -1,4 +1,4 @@
-"""The process in which kernels run, and the handle on it: a crash or hang costs one worker."""
+"""The worker process in which kernels run, and its client: a crash or hang costs one worker."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from micro.worker.process_state import cores
 
 START = 120.0  # seconds a worker may take to import and open its device
 CLOSE = 5.0  # seconds in which a child that closed its pipe may end by itself
-GLANCE = 0.5  # seconds between two checks that it is alive
+GLANCE = 0.5  # seconds between two checks that a child is alive
 POOLS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Threads of a pool that wait for work sleep soon: OpenBLAS's after 2^18 cycles, not 2^26, a tenth of a second beside
-# what is timed next on the same cores; OpenMP's after a tenth of their turns. These stay on a core each: one that wakes
-# up on the core of who waits for it makes both take turns there. Whoever sets the variables is obeyed.
+# Idle threads of a pool go to sleep soon: OpenBLAS's after 2^18 cycles, not 2^26, which would spin for a tenth of a
+# second beside the kernel that is timed next; OpenMP's after a tenth of their usual spins. OpenMP's are bound to a core
+# each: a thread that wakes up on the core of the waiting thread would alternate with it. The user's values win.
 WAITING = {"OPENBLAS_THREAD_TIMEOUT": "18", "GOMP_SPINCOUNT": "30000", "OMP_PROC_BIND": "true"}
-REFERENCES = 8  # most threads for references of another device's worker
+REFERENCES = 8  # most threads for float64 references in a GPU's worker
 PR_SET_PDEATHSIG = 1
 Key: TypeAlias = tuple[Setting, str]  # settings fixed per process, and the owner of the thread pool
 ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, Unavailable, BuildError, LaunchError)}
 
 
 def ended(code: int | None) -> Died:
-    """Return the error for a process's exit code; None: it goes on without its descriptor."""
+    """Return the error for a process's exit code; None: it closed its descriptor and runs on."""
     if code is None:
         return Died("closes its descriptor and goes on without an answer")
     if code < 0:
@@ -55,11 +55,11 @@ def ended(code: int | None) -> Died:
 class Worker:
     """A child process with a host, pinned to as many cores as it has threads.
 
-    A worker of another device has all cores for its float64 references, compilers and driver threads, and is pinned
-    while it measures."""
+    A GPU's worker has all cores for its float64 references, compilers and driver threads, and is pinned only while a
+    contest is open."""
 
     def __init__(self, setting: Setting) -> None:
-        """Start the process. Raises Unavailable where its environment cannot be set up."""
+        """Start the process. Raises Unavailable if its environment cannot be set up."""
         before = setting.variables()
         self._running = -1
         self._cell = tempfile.TemporaryFile()
@@ -103,7 +103,7 @@ class Worker:
         try:
             while not self._from.poll(max(0.0, min(end - time.monotonic(), GLANCE))):
                 if self._process.poll() is not None and not self._from.poll():
-                    raise EOFError  # a child of its holds the pipe open
+                    raise EOFError  # a grandchild holds the pipe open
                 if time.monotonic() >= end:
                     self.close()
                     raise Died(f"hangs: no answer within {patience:.0f} s")
@@ -115,7 +115,7 @@ class Worker:
         raise ERRORS.get(word, LaunchError)(answer)
 
     def _death(self) -> Died:
-        with suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and live on
+        with suppress(subprocess.TimeoutExpired):  # the child may have closed its pipe and live on
             self._process.wait(CLOSE)
         code = self._process.returncode
         self.close()
@@ -142,14 +142,14 @@ class Worker:
 
 
 class Workers:
-    """The workers of a command, one per set of settings that is fixed per process."""
+    """The workers of a command, one for each combination of settings that is fixed per process."""
 
     def __init__(self) -> None:
         self._alive: dict[Key, Client] = {}
 
     @staticmethod
     def key(case: Case) -> Key:
-        """Return the settings fixed per process; with several threads also the pool, as two would compete."""
+        """Return the key of a case's worker: settings fixed per process; for several threads, also the pool."""
         setting = case.setting
         pool = find(case.problem.op, case.variant).provider if setting.threads > 1 else ""
         return setting.process, pool
@@ -164,11 +164,11 @@ class Workers:
         return self._alive[key]
 
     def alive(self, key: Key) -> Client | None:
-        """Return the worker of these settings, if it was started and has not died."""
+        """Return the worker of this key; None if it was not started or has been dropped."""
         return self._alive.get(key)
 
     def drop(self, key: Key) -> None:
-        """End and forget a worker."""
+        """End the worker of this key, if it runs."""
         if (worker := self._alive.pop(key, None)) is not None:
             worker.close()
 
@@ -179,7 +179,7 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """End all workers; the next case starts a new one."""
+        """End all workers; the next case starts a new worker."""
         for worker in self._alive.values():
             worker.close()
         self._alive.clear()
@@ -192,7 +192,7 @@ def pin(threads: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Let the system kill this process when that parent ends; exit at once if it has ended."""
+    """Let the system kill this process when process `parent` ends; exit at once if it has ended."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except AttributeError:
@@ -224,14 +224,14 @@ def main(arguments: list[str]) -> None:
             request = requests.recv()
         except EOFError:
             return
-        if everywhere and isinstance(request, (Open, Close)):  # between them it keeps to its cores
+        if everywhere and isinstance(request, (Open, Close)):  # it is pinned from Open to Close
             os.sched_setaffinity(0, everywhere)
             pin(threads if isinstance(request, Open) else len(everywhere))
         try:
             answer: tuple[str, Any] = ("ok", request.on(host))
         except SuiteError as error:
             answer = (type(error).__name__, str(error))
-        except (Exception, KeyboardInterrupt) as error:  # an interrupt of a kernel's own
+        except (Exception, KeyboardInterrupt) as error:  # a KeyboardInterrupt that a kernel raised
             answer = ("LaunchError", f"raises {raised(error)}")
         if os.getpid() != pid:  # a child that a kernel left behind must not answer for it
             os._exit(0)

@@ -1,4 +1,4 @@
-"""Process state that a kernel shares with its rivals: compared before and after it, and restored."""
+"""Process state that kernels share: compared before and after a kernel runs, and restored."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kernels.steering import STEERING, variables
 SOURCE = Path(__file__).with_name("process_state.c")
 SIGNALS = ("SIGINT", "SIGTERM", "SIGFPE", "SIGSEGV", "SIGBUS", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1")
 TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
-PREPARES = ("flushes", "environment", "cores")  # what loading a library may do; put back without a word
-IDLE, BUSY = 0.05, 0.1  # seconds that are looked at, share of them that other threads ran
-POOL = 12  # such looks one after another; the longest that a library's pool waits for more work is 0.2 s
+PREPARES = ("flushes", "environment", "cores")  # fields that loading a library may change; restored without an error
+IDLE, BUSY = 0.05, 0.1  # seconds of an observation, least share of it that other threads run
+POOL = 12  # observations in a row; a library's pool waits for more work for up to 0.2 s
 WORDS = {
     "rounding": "leaves the rounding mode changed",
     "flushes": "leaves subnormal numbers treated as zero",
@@ -39,14 +39,14 @@ WORDS = {
 class ProcessState:
     """State of a process that no kernel may change."""
 
-    rounding: int  # of this thread, as flushes and traps
-    flushes: int
-    traps: int
-    handlers: tuple[tuple[int, int, Any], ...]  # of SIGNALS: the C function, its flags, Python's handler
-    timers: tuple[str, ...]  # that run
+    rounding: int  # mode of this thread
+    flushes: int  # of subnormal numbers to zero, by this thread
+    traps: int  # unmasked floating-point exceptions of this thread
+    handlers: tuple[tuple[int, int, Any], ...]  # for each of SIGNALS: C function, flags, Python handler
+    timers: tuple[str, ...]  # names of the running timers
     folder: str  # the current directory
-    mask: int  # of new files
-    cores: tuple[int, ...]
+    mask: int  # of the mode of new files
+    cores: tuple[int, ...]  # that this thread may run on
     environment: tuple[tuple[str, str], ...]  # variables that steer libraries
 
 
@@ -60,7 +60,7 @@ class Floating(ctypes.Structure):
 
 @functools.cache
 def _library() -> Any:
-    """Load the C library; None without a compiler, which limits the comparison."""
+    """Load process_state.c; None without a compiler: then C handlers and floating point count as equal."""
     try:
         return build.load(SOURCE)
     except SuiteError:
@@ -86,19 +86,19 @@ def floating() -> tuple[int, int, int]:
 
 
 def reader() -> int:
-    """Return the address of the function that reads a Floating, for compiled code; needs a compiler."""
+    """Return the address of the C function that fills a Floating; requires a compiler."""
     return build.address(SOURCE, "state_floating")
 
 
 def put_back(before: Floating) -> str:
-    """Restore the floating-point state; return what was changed."""
+    """Restore the floating-point state; return messages on what was changed, joined by "; "."""
     now = dict(zip(WORDS, floating(), strict=False))
     _library().state_restore(ctypes.byref(before))
     return "; ".join(WORDS[name] for name, value in now.items() if value != getattr(before, name))
 
 
 def take() -> ProcessState:
-    """Return the current state."""
+    """Return the current state of this process."""
     handlers = (_Handler * len(SIGNALS))()
     if (library := _library()) is not None:
         library.state_handlers(_numbers(), ctypes.c_int64(len(SIGNALS)), handlers)
@@ -117,7 +117,7 @@ def take() -> ProcessState:
 
 
 def cores() -> tuple[int, ...]:
-    """Return the cores that this thread may run on, in order; none where the system does not report them."""
+    """Return the cores that this thread may run on, in order; () if the system does not report them."""
     return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
 
 
@@ -129,7 +129,7 @@ def _folder() -> str:
 
 
 def threads() -> tuple[str, ...]:
-    """Return the names of the process's threads; none where the system does not report them."""
+    """Return the names of the process's threads; () if the system does not report them."""
     names = []
     for path in Path("/proc/self/task").glob("*/comm"):
         with suppress(OSError):  # it has ended
@@ -138,7 +138,7 @@ def threads() -> tuple[str, ...]:
 
 
 def at_work() -> bool:
-    """Report whether other threads run on for longer than a library's pool waits for work."""
+    """Report whether other threads run for longer than a library's idle thread pool would spin."""
     return all(_others_ran() > BUSY * IDLE for _ in range(POOL))
 
 
@@ -149,22 +149,22 @@ def _others_ran() -> float:
 
 
 def state_changes(before: ProcessState, after: ProcessState) -> list[str]:
-    """Return messages on changes that no kernel may make."""
+    """Return a message for each field of the process state that has changed."""
     changed = zip(SIGNALS, before.handlers, after.handlers, strict=True)
     signals = ", ".join(name for name, old, new in changed if old != new)
     return [word.format(signals) for name, word in WORDS.items() if vars(before)[name] != vars(after)[name]]
 
 
 def but_for_loading(before: ProcessState, after: ProcessState) -> ProcessState:
-    """Return `before` with the changes that loading a library may make.
+    """Return `before` with the fields of `after` that loading a library may change.
 
     Code compiled with -ffast-math sets flushing when loaded, a library may record its findings in variables, and
-    loading is long enough for others to move the process to other cores."""
+    loading is long enough for another process to change the allowed cores."""
     return replace(before, **{name: vars(after)[name] for name in PREPARES})
 
 
 def restore(before: ProcessState) -> None:
-    """Restore the state; threads stay."""
+    """Restore the process state `before`; threads that were started keep running."""
     for number, (*_, python) in zip(_numbers(), before.handlers, strict=True):
         if python is not None and signal.getsignal(number) != python:
             signal.signal(number, python)
@@ -179,7 +179,7 @@ def restore(before: ProcessState) -> None:
     if before.folder and _folder() != before.folder:
         os.chdir(before.folder)
     if before.cores and hasattr(os, "sched_setaffinity"):
-        with suppress(OSError):  # they have been taken away
+        with suppress(OSError):  # these cores are no longer allowed
             os.sched_setaffinity(0, before.cores)
     now, then = variables(STEERING), dict(before.environment)
     os.environ.update(then)

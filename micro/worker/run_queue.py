@@ -19,22 +19,21 @@ TASKS, SCHEDSTAT = "/proc/self/task", "/proc/self/schedstat"
 
 @dataclass(frozen=True)
 class Charged:
-    """Seconds of each sample."""
+    """Seconds of each sample: charged to the kernel, and lost to others."""
 
     took: Array  # by the processor's clock, plus voluntary waits
-    lost: Array  # to others
-    waited: Array  # voluntarily
+    lost: Array  # to other processes and the hypervisor
+    waited: Array  # voluntarily, part of `took`
 
 
 def charged(wall: Array, cpu: Array, queued: Array) -> Charged:
     """Split the wall time of samples into time taken, lost and waited.
 
     `cpu`: processor time of all threads of the process; `queued`: the most that run queue and hypervisor can have
-    taken, infinite for a sample whose thread never yielded its core. Processor time is the kernel's, whichever thread
-    and core ran. Of the rest of the wall, queued time is lost, and the remainder is a voluntary wait, which is the
-    kernel's too. If processor time of several threads exceeds the wall, nothing remains. Threads of one kernel queued
-    behind each other lose nothing, as their core ran the process. A device without processor time (NaN) has neither
-    losses nor waits."""
+    taken, infinite for a sample whose thread never yielded its core. Wall time beyond `cpu` is lost up to `queued`; the
+    remainder is a voluntary wait, which is charged to the kernel like processor time. If the processor time of several
+    threads exceeds the wall, there is neither loss nor wait. Threads of a kernel that queue behind each other lose
+    nothing, as their core ran the process. A device without processor time (NaN) has neither losses nor waits."""
     import numpy as np
 
     idle = np.fmax(wall - cpu, 0.0)
@@ -43,9 +42,10 @@ def charged(wall: Array, cpu: Array, queued: Array) -> Charged:
 
 
 def stolen(wall: Array, waited: Array, share: float) -> Array:
-    """Seconds of these waits that the hypervisor stole, at this `share` of a batch's time.
+    """Return the seconds of each sample's voluntary wait that the hypervisor stole.
 
-    Each sample gets that share, at most its wait; time stolen from a sample without a wait is part of its losses."""
+    `share`: the stolen share of the batch's time, taken of each sample's wall time, at most its wait. Time stolen from
+    a sample without a wait is part of its losses."""
     import numpy as np
 
     taken: Array = np.minimum(waited, share * wall)
@@ -62,12 +62,12 @@ def library() -> Any:
 
 
 def open_tasks(folder: str = TASKS) -> bool:
-    """Open the process's threads; report whether this system measures their time in the queue."""
+    """Open the scheduler statistics of the process's threads; report whether this system has them."""
     return bool(library().queue_open(folder.encode()))
 
 
 def close_tasks() -> None:
-    """Close the files of the threads."""
+    """Close the scheduler statistics of the threads."""
     library().queue_close()
 
 

@@ -1,4 +1,4 @@
-"""Speed of a device across contests: overhead of two marks, its clock, and canaries, kernels of known cost."""
+"""Speed of a device across contests: timing overhead, clock, and canaries (fixed small kernels)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ IDLE = 2.0  # seconds after which a device's clock may have fallen, and is rampe
 
 
 class Speed:
-    """Clock and overhead of one device."""
+    """Clock of one device, and the overhead of timing on it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._pace = Pace()
         self._measured = False
-        self._busy = -math.inf  # when it was last timed
-        self.overhead = 0.0
-        self.asking = 0.0
+        self._busy = -math.inf  # time of the last batch
+        self.overhead = 0.0  # seconds between two adjacent marks
+        self.asking = 0.0  # seconds of a query of the clock
         self.state: dict[str, float] = {}
 
     @property
@@ -42,7 +42,7 @@ class Speed:
         return time.perf_counter() - self._busy > IDLE
 
     def begin(self) -> None:
-        """Query what a contest needs; in the first one also overhead of two marks, temperature and power."""
+        """Begin a contest; query overhead, clock, temperature and power if it is the first."""
         self.state = {}  # an earlier contest's temperature and power are not this one's
         if self._measured:
             return
@@ -52,7 +52,7 @@ class Speed:
         self._pace, self.asking = self._device.pace(), time.perf_counter() - began
 
     def slowed(self) -> dict[str, float]:
-        """Return seconds since the last call with the clock held down, by cause; update the clock in `state`."""
+        """Return the seconds with a lowered clock since the last call, by cause; update `state`."""
         before, self._pace = self._pace, self._device.pace()
         if (clock := self._pace.megahertz) is not None:
             self.state = self.state | {"sm_megahertz": clock}
@@ -61,7 +61,7 @@ class Speed:
 
 
 def canaries(device: Device) -> list[tuple[Problem, Variant[Any]]]:
-    """Return multiply-adds of 10 to 30 µs, a read of 4 MiB, and a read of four last-level caches.
+    """Return the canaries: multiply-adds of 10 to 30 µs, reads of 4 MiB and of four last-level caches.
 
     Operations that are no ceiling on this device are left out: their cost is unknown."""
     limits, kind = device.limits(), device.kind

@@ -1,4 +1,4 @@
-"""Entries of a contest that are timed, and launches per sample."""
+"""Timed entries of a contest, and their number of launches per sample."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kernels.variant import Variant
 
 UNTOLD = 8  # kernels that a launch is assumed to enqueue per use if it does not report them
-SLOWER = 4  # times as long as it must be a visit may be: then it has as many launches as the fastest rival's
-GRAPH = 4096  # launches of a captured graph, which is one entry of a stream's queue however many they are
+SLOWER = 4  # most length of a sample, in `visit` seconds, at which it has as many launches as its rivals
+GRAPH = 4096  # most launches of a captured graph, which is one entry of a stream's queue
 
 
 @dataclass(eq=False)
@@ -28,34 +28,34 @@ class Timed:
     problem: Problem
     variant: Variant[Any]
     bind: Bind
-    case: int  # its case's position; −1 for a canary
-    uses: int
-    cold: tuple[str, ...] = ()
+    case: int  # index of its case; −1 for a canary
+    uses: int  # results of one launch
+    cold: tuple[str, ...] = ()  # names of its cold operands
     data: str = "normal"
-    launches: int = 1
-    warm: int = WARM
-    call: float = 0.0
-    kernels: int = 0  # that one launch enqueues, of a device whose stream is held
+    launches: int = 1  # of a sample
+    warm: int = WARM  # untimed calls before a sample
+    call: float = 0.0  # seconds of one launch; 0 until it is known
+    kernels: int = 0  # that one launch enqueues, on a device whose stream is held
     capturable: bool = False
-    unheld: bool = False
-    alone: int = 0  # its single launches that broke their hold
-    sets: int = 1
-    turn: int = 0
-    entry: Any = None
+    unheld: bool = False  # the stream is not held while this entry is timed
+    alone: int = 0  # samples of a single launch that broke the hold
+    sets: int = 1  # of cold operands, rotated by launches
+    turn: int = 0  # number of launches so far, to rotate the sets
+    entry: Any = None  # of the compiled loop, once bound
     launch: Launch | None = None
 
     def seconds(self, compiled: bool) -> float:
-        """Seconds of a sample, as far as its call is known.
+        """Return the predicted seconds of a sample, with its warm-up; 0 until `call` is known.
 
-        The compiled loop warms up by single calls, even if a launch is several."""
+        The compiled loop warms up by single calls, even if a launch makes several."""
         return self.call * (self.launches + self.warm / (self.variant.times if compiled else 1))
 
 
 def launches(device: Device, entry: Timed, visit: float, fastest: float, captured: bool) -> int:
-    """Return the launches per sample: the fastest case's for all measured cases; separate for ceilings.
+    """Return the launches of an entry's sample: as many as take `visit` seconds at `fastest` seconds each.
 
-    Stepwise, a much slower case makes fewer, and a held stream at most as many as its queue takes, which a captured
-    graph does not limit. A launch of more kernels than the queue takes is not held."""
+    On a device called step by step, a much slower entry makes fewer launches, and a held stream at most as many as its
+    queue takes, unless they are captured as a graph. A launch of more kernels than the queue takes is not held."""
     if device.kind.visit == "single":
         return 1
     wanted = math.ceil(visit / fastest)
@@ -71,14 +71,14 @@ def launches(device: Device, entry: Timed, visit: float, fastest: float, capture
 
 
 def room(device: Device, entry: Timed) -> int:
-    """Return the number of launches that the stream's queue takes behind a hold."""
+    """Return the number of launches that fit into the stream's queue while it is held."""
     return max(1, device.kind.queue // max(1, entry.kernels))
 
 
 def without_overhead(
     device: Device, entries: Sequence[Timed], which: Sequence[int], timed: visits.Timed, overhead: float
 ) -> visits.Timed:
-    """Subtract the time between two marks, and reduce launches of entries whose hold broke."""
+    """Return times without the overhead of two marks; halve launches of entries whose hold broke."""
     import numpy as np
 
     for i, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""Calls that the check makes of a kernel: their inputs, and the places of their operands."""
+"""Calls of a kernel in its check: the inputs, and the placement of the operands, of each call."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from kernels.variant import Variant
 
 Place: TypeAlias = Literal["guarded", "end", "start"]
-CALLS = 8  # of a kernel whose answers are cheap to judge
-EASY_FLOPS, EASY_BYTES = 1.5e7, 1 << 20  # up to here they are
-DEAR_FLOPS = 10e9  # from here on a launch more costs as much as all the rest
+CALLS = 8  # least calls of a kernel on an easy problem, whose answers are cheap to judge
+EASY_FLOPS, EASY_BYTES = 1.5e7, 1 << 20  # most FLOP and bytes of an easy problem
+DEAR_FLOPS = 10e9  # FLOP from which on another launch costs as much as the rest of the check
 LEAST_CHANGE, MOST_CHANGE = 4.0, 256.0  # by how much an element changes; a long sum would hide a small change
-PER_ELEMENT = 2.0**-18  # … of so many elements
+PER_ELEMENT = 2.0**-18  # least change per element of the input
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of a check."""
+    """A call of a check: its probe, the change of its inputs, and the placement of its operands."""
 
     probe: str
-    changed: bool = False  # one element of each input differs from the probe's call before
+    changed: bool = False  # one element of each input differs from the probe's previous call
     place: Place = "guarded"  # of the operands
     judged: bool = True
 
     @property
     def before(self) -> bool:
-        """True for a call whose changed element is restored after it."""
+        """True for a call after which the changed elements are restored."""
         return self.changed and not self.judged
 
 
 def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> list[Turn]:
     """Return the calls of one check.
 
-    A problem up to EASY_FLOPS and EASY_BYTES has CALLS of them, each judged in full: every probe once, and the first
-    one again and again, with one element of each input changed in between. A larger one has a call of its first probe
-    with one element of each input changed, which is not judged, then that probe unchanged, judged, on the same
-    operands, and the other probes: a kernel that caches earlier inputs fails in either case. From DEAR_FLOPS on there
-    is no call without judgment: there only verified samples change single elements."""
+    An easy problem (up to EASY_FLOPS and EASY_BYTES) gets at least CALLS calls, all judged: each probe once, and the
+    first probe again and again, with one element of each input changed each time. A larger problem gets a call of its
+    first probe with one element of each input changed, which is not judged, then judged calls of that probe unchanged,
+    on the same operands, and of the other probes. A kernel that caches earlier inputs fails either way. From DEAR_FLOPS
+    on no call changes an element: there only verified samples do."""
     first, *others = asked(problem, variant, data)
     if problem.flops <= EASY_FLOPS and problem.footprint <= EASY_BYTES:
         again = Turn(first, changed=True)
@@ -64,10 +64,10 @@ def turns(problem: Problem, variant: Variant[Any], data: str, fenced: bool) -> l
 
 
 def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
-    """Return the probes of a problem, with those of the timed data, graded rows, and NaN or infinities.
+    """Return the probes of a problem, and probes of the timed data, graded rows, and NaN or infinities.
 
-    Kernels with a growing error, which mix rows, have neither graded rows nor special values. A graded probe replaces a
-    sparse one, whose terms it contains. Problems that are not easy get no further graded or special probe."""
+    Kernels with a growing error, which mix rows, get neither graded rows nor special values. A graded probe replaces a
+    sparse probe, whose terms it contains. Problems that are not easy get no additional graded or special probe."""
     probes, apart = list(problem.probes), variant.growth == 1
     timed = [data] if data != "normal" else []
     graded = apart and bool(problem.graded)
@@ -80,7 +80,7 @@ def asked(problem: Problem, variant: Variant[Any], data: str) -> list[str]:
 
 
 def _placed(calls: Sequence[Turn], fenced: bool) -> list[Turn]:
-    """Place the first three calls and the last on the same operands, the others at a fence by turns."""
+    """Place the first three calls and the last between guards, the others at either fence by turns."""
     places: Iterator[Place] = itertools.cycle(("end", "start") if fenced else ("guarded",))
     middle = [Turn(x.probe, x.changed, place) for x, place in zip(calls[3:-1], places, strict=False)]
     return [*calls[:3], *middle, calls[-1]]
@@ -88,7 +88,7 @@ def _placed(calls: Sequence[Turn], fenced: bool) -> list[Turn]:
 
 @dataclass
 class Drawn:
-    """Probes of a problem, drawn on demand and cached for rivals whose references are slow."""
+    """Inputs of a problem by probe, drawn on demand and cached for its rivals."""
 
     problem: Problem
     seed: int
@@ -107,7 +107,7 @@ class Drawn:
 
 
 def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
-    """Return one element of each input with a new value, or a row of values drawn by the problem."""
+    """Draw a change of each input: (index, value) of an element, or of a row drawn by the problem."""
     moves: dict[str, Any] = {}
     for operand in problem.operands():
         if operand.role == "out" or operand.name in constant:
@@ -121,7 +121,7 @@ def another(problem: Problem, x: dict[str, Array], constant: Sequence[str], rng:
 
 
 def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Return a value of few bits, which every type holds, with the opposite sign, for rectifiers."""
+    """Return a new value of few bits, exact in every type; sign reversed, so that ReLU shows it."""
     import numpy as np
 
     size = min(max(LEAST_CHANGE, array.size * PER_ELEMENT), MOST_CHANGE)
@@ -133,7 +133,7 @@ def _value(operand: Operand, array: Array, at: tuple[int, ...], rng: np.random.G
 
 
 def moved(x: dict[str, Array], moves: dict[str, Any]) -> dict[str, Array]:
-    """Return inputs with those elements replaced; changed arrays are copies."""
+    """Return the inputs with the changes `moves` applied to copies of the changed arrays."""
     changed = dict(x)
     for name, (at, value) in moves.items():
         changed[name] = x[name].copy()
@@ -143,7 +143,7 @@ def moved(x: dict[str, Array], moves: dict[str, Any]) -> dict[str, Array]:
 
 @contextmanager
 def swapped(x: dict[str, Array], moves: dict[str, Any]) -> Iterator[None]:
-    """Replace those elements in place for the duration of the context."""
+    """Apply the changes `moves` in place for the duration of the context."""
     held = {name: x[name][at].copy() for name, (at, _) in moves.items()}
     for name, (at, value) in moves.items():
         x[name][at] = value

@@ -1,4 +1,4 @@
-"""A batch of rounds: all its samples, in one compiled loop or step by step."""
+"""Timing of all samples of a batch of rounds, in one compiled loop or step by step."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ PYTHON = Path(__file__).with_name("python_call.c")
 
 @dataclass(frozen=True)
 class Visits:
-    """Plan of a batch of samples; other fields than `which`, `places` and `more` are per entry."""
+    """Plan of a batch of samples; fields are per entry, but `which`, `places` and `more` per sample."""
 
     which: Array  # entry of each sample
     places: list[Array]  # addresses of each sample's operands, per placement
-    launches: Sequence[int]
+    launches: Sequence[int]  # of one sample
     warm: Sequence[int]  # untimed calls before a sample
     cold: Sequence[bool]  # each launch has a separate placement
-    labels: Sequence[int]  # name the case that crashes
+    labels: Sequence[int]  # written to the cell while an entry runs, to name the case of a crash
     on_host: Sequence[bool] = ()  # the caller's time is measured, not the device's
     unheld: Sequence[bool] = ()  # the stream is not held, as its queue cannot take one launch
-    more: Sequence[int] = ()  # untimed calls beyond `warm`, per sample, in the compiled loop
+    more: Sequence[int] = ()  # untimed calls beyond `warm` before each sample, in the compiled loop
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each sample, all its launches together."""
+    """Times of a batch's samples, in seconds of all launches of a sample together."""
 
     wall: Array
     cpu: Array  # by the processor's clock
-    lost: Array  # share of the wall time
-    waited: Array  # voluntarily, part of both times
-    launches: Array
-    broke: Array  # the device began before all was enqueued, and waited for its caller
+    lost: Array  # share of the wall time lost to others
+    waited: Array  # voluntarily, part of `wall` and `cpu`
+    launches: Array  # number of launches timed
+    broke: Array  # the hold broke: the device began before all was enqueued, and waited for its caller
 
 
 class _Entry(ctypes.Structure):
@@ -85,16 +85,16 @@ class _FloatingWatch(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Watched:
-    """A launch of a sample that is verified, as moves: source, target and bytes, [n, 3]."""
+    """A verified launch of a sample, with memory copies around it: source, target and bytes, [n, 3]."""
 
     visit: int
     launch: int
-    before: Array  # written before the launch
-    behind: Array  # saved after it
+    before: Array  # copies made before the launch
+    behind: Array  # copies made after the launch
 
 
 PAGE = 4096  # bytes
-ALONE = 2  # single launches that break their hold until the case is held no more
+ALONE = 2  # samples of a single launch that break their hold until the case is no longer held
 WHILE_TIMED = " while it is timed"
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
@@ -114,7 +114,7 @@ def _library() -> Any:
 
 
 def nothing() -> Entry:
-    """Return the entry of an empty launch, whose time is the loop's."""
+    """Return the entry of an empty launch, which times the overhead of the loop."""
     function = ctypes.cast(_library().nothing, ctypes.c_void_p).value
     assert function is not None
     return Entry(function, _Callable(), ())
@@ -126,8 +126,8 @@ def compiled(
     """Run the batch in loop.c.
 
     `running`: address of the 32-bit cell for the case under way; `threaded`: kernels have several threads, which wait
-    for each other; `watched`: sorted by sample and launch. Raises WrongResult where a sample changes floating-point
-    state, with its case in the cell, after restoring it."""
+    for each other; `watched`: verified launches, sorted by sample and launch. If a sample changes the floating-point
+    state, restores the state and raises WrongResult, with the sample's case in the cell."""
     import numpy as np
 
     slots = [np.array(entry.slots, np.int64) for entry in entries]
@@ -185,7 +185,7 @@ def _table(entries: Sequence[Entry], slots: Sequence[Array], visits: Visits) -> 
 
 
 def _common(nbytes: int) -> int:
-    """Return the address of a buffer for arguments of so many bytes: the same page for all cases."""
+    """Return the address of a page-aligned buffer for arguments up to `nbytes`, shared by all cases."""
     wanted = max(PAGE, -(-nbytes // PAGE) * PAGE)
     block = _pages(wanted)
     return ctypes.addressof(block) + -ctypes.addressof(block) % PAGE
@@ -197,7 +197,7 @@ def _pages(nbytes: int) -> ctypes.Array[ctypes.c_char]:
 
 
 def _witnesses(watched: Sequence[Watched]) -> ctypes.Array[_Witness]:
-    """Return the table of verified samples, ended by one of no sample."""
+    """Return the C table of verified launches, ended by an entry whose `visit` is −1."""
     table = (_Witness * (len(watched) + 1))()
     for i, x in enumerate(watched):
         table[i] = _Witness(x.visit, x.launch, x.before.ctypes.data, x.behind.ctypes.data, len(x.before), len(x.behind))
@@ -214,11 +214,10 @@ def stepwise(
 ) -> Timed:
     """Run the batch call by call, for devices without a compiled loop.
 
-    `launches[v]` are sample v's, one per placement. `running`: address of the 32-bit cell for the case under way;
-    `watched`: each Witness by its sample. In a sample two launches warm up (or a flush), then everything is enqueued
-    behind a held stream, so that no launch gap falls between the two marks. A case whose hold broke makes half as many
-    launches from then on; if its single launch broke the hold ALONE times, it is held no more. A single break may be
-    due to other processes."""
+    `launches[v][0]`: the launch of sample v. `running`: address of the 32-bit cell for the case under way; `watched`:
+    Witness by sample. A sample warms up or flushes the caches, then enqueues all launches behind a held stream, so that
+    no launch gap falls between the two marks. A case whose hold broke makes half as many launches from then on; once
+    its single launch broke the hold ALONE times, it is no longer held. A single break may be due to other processes."""
     import numpy as np
 
     cell = ctypes.c_int32.from_address(running)
@@ -252,7 +251,7 @@ def stepwise(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Suspend Python's collector, which may stop a caller for longer than a hold lasts."""
+    """Suspend Python's garbage collector, which may stop a caller for longer than a hold lasts."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -263,7 +262,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness: Any) -> None:
-    """Warm up or flush, and write a verified sample's operands before the timed launches."""
+    """Launch untimed, write a verified sample's operands, and flush the caches of a cold case."""
     for _ in range(visits.warm[case]):
         launch.call()
     if witness:
@@ -276,8 +275,8 @@ def _warm_up(device: Device, launch: Launch, visits: Visits, case: int, witness:
 def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[Elapsed, bool]:
     """Return the device's time of a call, and whether the hold broke.
 
-    It broke if the device reached the first mark before the last was enqueued: its queue was full, which stops the
-    caller until the hold times out, or other processes stopped the caller. Then the time includes the caller's."""
+    The hold broke if the device reached the first mark before the last mark was enqueued: the queue was full, which
+    stops the caller until the hold times out, or other processes stopped the caller. Then the caller's time counts."""
     if hold:
         device.hold()
     try:
@@ -285,7 +284,7 @@ def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[
         run()
         end = device.mark()
         broke = hold and device.passed(start)
-    finally:  # whatever was raised: a stream that stays shut would cost the next caller its patience
+    finally:  # after an exception too: the next caller would time out on a stream that is still held
         if hold:
             device.release()
     device.sync()
@@ -293,14 +292,14 @@ def held(device: Device, run: Callable[[], object], hold: bool = True) -> tuple[
 
 
 def _queue() -> Any:
-    """Open the run queue's counters; None without a compiler."""
+    """Open the run queue's counters and return their library; None without a compiler."""
     with suppress(Unavailable):
         run_queue.open_tasks()
         return run_queue.library()
 
 
 def _called(device: Device, run: Callable[[], object], queue: Any) -> Elapsed:
-    """Return the caller's time to enqueue a call, while the device works on."""
+    """Return the host's time to enqueue a call, without waiting for the device."""
     before = queue.queue_begin() if queue else 0
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     run()

@@ -1,7 +1,7 @@
-"""Verified samples of one open contest: scheduled and drawn before a batch of rounds, judged after it, with costs.
+"""Verified samples of one open contest: scheduled before a batch of rounds, judged after it.
 
-The schedule is random: early in each case, one per batch, and more while cheap. A short contest has a few milliseconds
-for it."""
+The schedule is random: several early samples of each case, a sample of each later batch, and more within a budget of
+time, which is a few milliseconds in a short contest."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MANY, OFTEN, MOST = 32, 2, 24
 OUT_OF_STEP = 1 / 8  # share of samples with one more untimed launch
 SHARE = 0.02  # of the rounds' time, for verification
 FREE = 0.004  # seconds of verification allowed in any contest
-SHORT = 4  # launches of a sample, up to which all are verified
+SHORT = 4  # most launches of a sample that are all verified
 UnderWay: TypeAlias = "Callable[[int], AbstractContextManager[None]]"
 
 
 class Schedule:
-    """Verified samples of the cases that this worker launches.
+    """Random schedule of the rounds in which a case's sample is verified, within a budget of time.
 
     The system seeds the generator, so that kernels cannot predict the draw."""
 
@@ -48,7 +48,7 @@ class Schedule:
         self.spent = self.timed = 0.0  # seconds of verification, and of the rounds without it
 
     def looks(self, first: int) -> None:
-        """Set the size of the first batch; the next ones double the rounds."""
+        """Set the size of the first batch; each later batch doubles the rounds."""
         self._first = first
 
     def visits(self, cases: Sequence[int], first: int, rounds: int) -> dict[int, set[int]]:
@@ -61,7 +61,7 @@ class Schedule:
         return chosen
 
     def _fixed(self, case: int, end: int) -> set[int]:
-        """Return the rounds up to `end` that are verified at any cost."""
+        """Return a case's rounds that are verified whatever the cost, planned at least up to `end`."""
         planned = self._planned.setdefault(case, self._early())
         look = self._looks.setdefault(case, self._first)
         while look < end:
@@ -78,7 +78,7 @@ class Schedule:
         return early | set(others[:often])
 
     def _more(self) -> int:
-        """Return the number of samples that the budget of verification allows beyond the fixed ones."""
+        """Return how many samples the time budget allows to verify beyond the fixed samples."""
         if not self.count:
             return 0
         left = max(FREE, SHARE * self.timed) - self.spent
@@ -90,9 +90,9 @@ class Schedule:
 
 
 def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
-    """Draw untimed launches beyond a case's usual, per sample.
+    """Draw how many untimed launches (0 or 1) each sample adds to the usual warm-up.
 
-    Otherwise a kernel that is wrong in every fifth call could be right in all timed ones, where a sample has five."""
+    Otherwise a kernel that is wrong in every fifth call could err in warm-up only, where samples have five calls."""
     import numpy as np
 
     drawn = np.random.default_rng().random(len(which)) < OUT_OF_STEP
@@ -100,7 +100,7 @@ def out_of_step(entries: Sequence[Timed], which: Sequence[int]) -> list[int]:
 
 
 class Overwritten(Exception):
-    """A wrong answer whose inputs have changed or were NaN: `error` may be another case's fault."""
+    """A wrong answer whose inputs have changed or were not finite: `error` may be another case's fault."""
 
     def __init__(self, error: WrongResult, case: int) -> None:
         self.error, self.case = error, case
@@ -110,7 +110,7 @@ class Watch:
     """The verified samples of a contest.
 
     `seen`: indices of verified cases; `under_way`: context that names the responsible case. `faults` and `seconds`:
-    cost so far; `counts`: verified samples by case."""
+    page faults and time of verification so far; `counts`: verified samples by case."""
 
     def __init__(self, device: Device, layout: Layout, seen: Collection[int], under_way: UnderWay) -> None:
         import numpy as np
@@ -126,7 +126,7 @@ class Watch:
         return self._schedule.spent
 
     def looks(self, seconds: float) -> None:
-        """Set the size of the first batch, for rounds of so many seconds."""
+        """Set the size of the first batch, for rounds of `seconds` each."""
         self._schedule.looks(stats.looks(seconds)[0])
 
     def draw(
@@ -137,7 +137,7 @@ class Watch:
         turns: Sequence[Sequence[int]],
         first: int,
     ) -> list[Witness]:
-        """Draw the verified samples of a batch, whose samples are `which` of the entries, by rounds."""
+        """Draw the verified samples of a batch; `which`: the entry of each sample, round by round."""
         rounds = len(which) // len(entries)
         chosen = self._schedule.visits([e.case for e in entries if e.case in self.seen], first, rounds)
         witnesses: list[Witness] = []
@@ -159,9 +159,9 @@ class Watch:
             yield prepared(self.device, self._rng, entry, views, (visit, launch), changes)
 
     def judge(self, witnesses: Sequence[Witness], wrong: Callable[[int, WrongResult], None]) -> None:
-        """Raise WrongResult for the first wrong answer, after a call of `wrong`.
+        """Judge the answers; for the first wrong answer, call `wrong` and raise WrongResult.
 
-        Raises Overwritten instead if its inputs were written to."""
+        Raises Overwritten instead, without the call, if the inputs of this answer were overwritten."""
         with self._paid():
             for witness in witnesses:
                 with self.under_way(witness.entry.case):
@@ -174,7 +174,7 @@ class Watch:
                         raise
 
     def timed(self, seconds: float) -> None:
-        """Add seconds of rounds, without their verification."""
+        """Add a batch's seconds without verification, a share of which is the budget of verification."""
         self._schedule.timed += seconds
 
     @contextmanager

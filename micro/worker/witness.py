@@ -1,6 +1,6 @@
-"""Verified samples: timed launches whose answers are compared with float64, on their data in place.
+"""Verified samples: timed launches whose answers are compared with float64, on the timed operands.
 
-They catch kernels that are right only while checked."""
+They catch kernels that are right only while they are checked."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 Box: TypeAlias = "tuple[slice, ...]"
-MANY = 8  # pieces of a processor's memory, from which on they are gathered at once
-FROM_MEMORY = [1, 0, 2]  # columns of moves, the other way
-TYPICAL = 2.0**-64, 2.0**10  # sizes of what is read and written, between which no rounding of it is out of the ordinary
+MANY = 8  # most pieces of host memory that are read one by one; more are gathered at once
+FROM_MEMORY = [1, 0, 2]  # order of a copy's columns that swaps source and target
+TYPICAL = 2.0**-64, 2.0**10  # least and largest magnitude of values that are judged, as they round normally
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,29 @@ class Change:
     """One element of an input that differs while a launch runs."""
 
     operand: str
-    place: tuple[int, ...]  # along the axes of the entire operand
-    before: Array  # as in memory
-    after: Array  # as in memory, while the launch runs
+    place: tuple[int, ...]  # index into the entire operand
+    before: Array  # as stored
+    after: Array  # as stored, while the launch runs
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A verified launch: part of its operands, by name."""
+    """A verified launch, and the excerpt of its operands that is compared; mappings are by operand."""
 
     device: Device
     entry: Timed
-    visit: int
-    launch: int
+    visit: int  # index of its sample in the batch
+    launch: int  # index in the sample
     excerpt: Excerpt
-    views: Mapping[str, Any]  # of its operands
-    x: Inputs  # inputs as float32
+    views: Mapping[str, Any]  # of the entire operands
+    x: Inputs  # inputs of the excerpt as float32
     fill: Mapping[str, Array]  # written to the outputs before the launch
     boxes: Mapping[str, Box]  # parts of the outputs that `fill` covers
-    kept: Mapping[str, Array]  # outputs after the launch, as in memory
+    kept: Mapping[str, Array]  # outputs after the launch, as stored
     change: Change | None
-    unchanged: Mapping[str, Array]  # the right answer without the change
-    read: Mapping[str, Array]  # inputs in memory when it was drawn
-    as_left: bool  # keep outputs of the launch before; `fill` gets those that are also read
+    unchanged: Mapping[str, Array]  # the right answer to the inputs without the change
+    read: Mapping[str, Array]  # inputs as read from memory when the sample was drawn
+    as_left: bool  # keep the previous launch's outputs; `fill` receives the outputs that are also read
 
     @property
     def once(self) -> bool:
@@ -79,7 +79,7 @@ class Witness:
         self._put_element(back=False)
 
     def stays(self, operand: Operand) -> bool:
-        """Report whether an output is read as the launch before left it."""
+        """Report whether the launch reads an `inout` operand as the previous launch left it."""
         return self.as_left and operand.role == "inout"
 
     def keep(self) -> None:
@@ -97,7 +97,7 @@ class Witness:
 
     @property
     def overwritten(self) -> bool:
-        """Report whether inputs have changed, or were no numbers when drawn: no fault of this answer."""
+        """Report whether inputs changed since the draw, or were not finite: maybe another case's fault."""
         import numpy as np
 
         now = {name: taken(self.device, self.views[name], self.excerpt.places[name]) for name in self.read}
@@ -106,7 +106,7 @@ class Witness:
     def judge(self) -> None:
         """Raise WrongResult for a wrong output.
 
-        Values that launches have made very large or small are not judged, as an operation need not be precise there."""
+        Not judged if earlier launches left very large or small values in an `inout`, where rounding is unusual."""
         problem = self.excerpt.problem
         left = {o.name: decode(self.fill[o.name]).reshape(o.shape) for o in problem.outputs if self.stays(o)}
         if not all(map(_typical, left.values())):
@@ -137,7 +137,7 @@ class Witness:
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
-    """Report whether the wrong values are those written before the launch, where any were."""
+    """Report whether the wrong values in the box are all as written before the launch."""
     import numpy as np
 
     written = np.zeros(got.shape, bool)
@@ -146,7 +146,7 @@ def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:
 
 
 def _typical(x: Array) -> bool:
-    """Report whether each value is zero or of a usual size."""
+    """Report whether every value is zero or of a magnitude within TYPICAL."""
     import numpy as np
 
     size = np.abs(x)
@@ -164,7 +164,7 @@ def prepared(
 ) -> Witness:
     """Prepare the verification of launch `at[1]` of sample `at[0]`.
 
-    `change`: one element of an input differs while it runs."""
+    `change`: an element of an input changes while the launch runs."""
     import numpy as np
 
     excerpt = entry.problem.excerpt(rng)
@@ -191,9 +191,9 @@ def prepared(
 
 
 def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array], want: Mapping[str, Array]) -> Array:
-    """Return plausible earlier values of an output, none right: drawn ones if it is also read.
+    """Return plausible but wrong values to put into an output before a launch.
 
-    Other outputs get right values at wrong places; where one is right by chance, a random value."""
+    An `inout` gets its values in `x`; other outputs the right values permuted, or random values if still right."""
     import numpy as np
 
     if operand.role == "inout":
@@ -206,9 +206,9 @@ def _plausible(rng: np.random.Generator, operand: Operand, x: Mapping[str, Array
 
 
 def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[str, Array]) -> Change | None:
-    """Replace an element of an input by another one; None if there is none to change.
+    """Replace an element of an input in `x` by another of its values; None if nothing is changed.
 
-    Inputs that are cached, drawn by the problem, or all alike cannot change."""
+    Cached inputs and values drawn by the problem do not change, nor does an element that draws an equal value."""
     import numpy as np
 
     operands = [
@@ -236,7 +236,7 @@ def _change(rng: np.random.Generator, entry: Timed, excerpt: Excerpt, x: dict[st
 
 
 def taken(device: Device, view: Any, places: Places) -> Array:
-    """Return the outer product of the places along each axis, as float32 on the host."""
+    """Read the elements at all combinations of the places along each axis, as float32 on the host."""
     import numpy as np
 
     pieces = list(_pieces(places))
@@ -252,12 +252,12 @@ def taken(device: Device, view: Any, places: Places) -> Array:
 
 
 def _pieces(places: Places) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield boxes of neighboring places, as slices of the excerpt and of the entire operand."""
+    """Yield boxes of adjacent places, as slices of the excerpt and of the entire operand."""
     return ((tuple(i for i, _ in box), tuple(o for _, o in box)) for box in itertools.product(*map(_runs, places)))
 
 
 def _runs(along: Array) -> list[tuple[slice, slice]]:
-    """Return runs of neighbors along one axis, as slices of the excerpt and of the entire axis."""
+    """Return runs of adjacent places along one axis, as slices of the excerpt and of the entire axis."""
     import numpy as np
 
     ends = [0, *(np.flatnonzero(np.diff(along) != 1) + 1).tolist(), len(along)]
@@ -269,7 +269,7 @@ def _runs(along: Array) -> list[tuple[slice, slice]]:
 
 
 def watched(witnesses: Sequence[Witness]) -> list[Watched]:
-    """Convert to moves for the compiled loop, in its order."""
+    """Convert verified launches to copies for the compiled loop, sorted by sample and launch."""
     return [_watched(x) for x in sorted(witnesses, key=lambda x: (x.visit, x.launch))]
 
 
@@ -295,7 +295,7 @@ def _watched(witness: Witness) -> Watched:
 
 
 def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array:
-    """Return moves from compact values of a box to memory: source, target and bytes of each run, [n, 3]."""
+    """Return copies from the values of a box to the operand: source, target and bytes, [n, 3]."""
     import numpy as np
 
     full = next(x for x in witness.entry.problem.operands() if x.name == operand.name)
@@ -314,7 +314,7 @@ def _moves(operand: Operand, witness: Witness, values: Array, box: Box) -> Array
 
 
 def _nothing(operand: Operand) -> Box:
-    """Return an empty box for an output that keeps the answer of the launch before.
+    """Return the empty box: no part of the output is overwritten before the launch.
 
     With a changed input this catches a kernel that skips its work if its last answer is still there."""
     return (slice(0),) * len(operand.shape)
@@ -323,7 +323,7 @@ def _nothing(operand: Operand) -> Box:
 def _box(rng: np.random.Generator, operand: Operand) -> Box:
     """Draw the part of an output to overwrite before a launch: all, or some rows or columns.
 
-    A kernel that checks whether its last answer is still there must not always find that it is not."""
+    The other part keeps the last answer, to catch a kernel that skips its work if it sees that answer."""
     boxes = [slice(None)] * len(operand.shape)
     longest = max(range(len(boxes)), key=lambda axis: operand.shape[axis])
     extent = operand.shape[longest]

@@ -1,4 +1,4 @@
-"""The gap between two steps as a sum over cells (rows × kind of work), each split exactly into work and rate.
+"""The gap between two steps as a sum over cells (rows × kind), each split exactly into work and rate.
 
 Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B), ρ the residual outside all cells. For a cell with amounts F and rates r = F/t,
 work is ½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); if a side has no amount, all is work.

@@ -1,4 +1,4 @@
-"""Kinds of work in a step, classified by names of functions, kernels and operations with the rules of kinds.toml.
+"""Kinds of work in a step, classified by names of functions, kernels and operations; see kinds.toml.
 
 Framework tracers and older run files may use synonyms of a kind's name. Patterns match base names of libraries, never
 paths: a library below a folder named python3.11 is no interpreter.

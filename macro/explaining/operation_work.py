@@ -1,4 +1,4 @@
-"""Nominal work of an operation's call and of a step, from shapes, and the benchmark that measures a call alone.
+"""Nominal work of a call and of a step, from shapes, and the benchmark that measures a call alone.
 
 A call's amount includes the calls inside it, so of nested calls with an amount only the outermost counts.
 """

@@ -171,7 +171,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
 
 
 def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Return options of micro.elementwise for a layer's pass (gradients with forward), or None if it has none."""
+    """Return options of micro.elementwise for a layer's pass (gradients include forward), or None."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None

@@ -105,7 +105,7 @@ def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[st
 def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield intervals (from, to, count) in which `count` of the threads waited; `sampled`: threads seen running."""
+    """Yield intervals (from, to, count) in which `count` threads waited; `sampled`: threads seen running."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)

@@ -1,4 +1,4 @@
-"""Predictions of changes: each changed step is observed, and predicted from kernels measured in isolation."""
+"""Predictions of changes: each changed step is observed, and predicted from isolated kernels."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Predictor:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Return the changes worth observing; record the others: kinds of work below share `least`, no change."""
+        """Return the changes worth observing; record the others, which affect a share below `least` or nothing."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:

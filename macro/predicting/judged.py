@@ -52,7 +52,7 @@ class PredictedChange:
 
     @property
     def there(self) -> bool:
-        """Whether the change is to be timed, since it shows in the process."""
+        """True if the change is to be timed, as it shows in the process."""
         return NOT_TIMED not in (self.prediction.reason or "")
 
 

@@ -88,7 +88,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
-    """Run a few untraced blocks of the changed program to observe what `looks` names. Raises SuiteError, Ended."""
+    """Run a few untraced blocks of the changed program, observing `looks`. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -233,7 +233,7 @@ def _time(
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
-    """Report progress after rounds 1, 2, 4, …; after the first also whether the budget is too small."""
+    """Report progress after rounds 1, 2, 4, …, and after the first round warn if the budget is too small."""
     if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
     for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
@@ -248,7 +248,7 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """Start and settle all programs, some at once; one that fails has its reason, and the others go on."""
+    """Start and settle all programs in parallel; return those that run. Failed entries get status and reason."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
         say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
@@ -262,6 +262,6 @@ def _all(
         entry.setting = replace(entry.setting, threads=look.recording.threads)
         return look
 
-    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives them: they end with the threads that start them
+    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives the programs, which end with their threads
     looks = list(pool.map(settled, entries, steps))
     return [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]

@@ -32,7 +32,7 @@ LETTERS = string.ascii_lowercase[1:]  # suffixes of control runs
 
 
 def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
-    """Return a parser with the options of all commands that run frameworks; `several`: --batch takes a list."""
+    """Return a parser with the options of commands that run frameworks; `several`: --batch takes a list."""
     options = Parser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.instead = INSTEAD
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")

@@ -52,7 +52,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 
 
 def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
-    """Return a program's unchanged step, on its initial heap, and the budget in seconds. Raises UsageError."""
+    """Return a program's unchanged step, on its initial heap, and the budget's seconds. Raises UsageError."""
     from macro.changes.base import Step
     from macro.frameworks import find
     from macro.networks.base import chain
@@ -174,7 +174,7 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 if a change could not be timed or does other work, or the code of a signal."""
+    """Run the command; return 1 if a change was not timed or does other work, or the code of a signal."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()

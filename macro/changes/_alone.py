@@ -145,7 +145,7 @@ def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
 
 
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:
-    """Return the first comparison's ratio; None with too few rounds. Raises SuiteError if a case has no time."""
+    """Return the first comparison's ratio; None: too few rounds. Raises SuiteError if a case has no time."""
     assert CONFIDENCE == 0.9
     comparison = next((x for x in comparisons if x.ratio is not None), None)
     if comparison is None and all(x.seconds is not None for x in results if x.role == "measured"):
@@ -167,7 +167,7 @@ def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
-    """Halve the largest sizes of `x`, except axis `varied`, until it has at most `flops` or is at its bound.
+    """Halve the largest sizes of `x`, except axis `varied`, until it has at most `flops` or is minimal.
 
     A ratio of large kernels changes little with their sizes. Convolutions and poolings only lose images."""
     names, least = SIZES[type(x)]

@@ -116,7 +116,7 @@ def with_rest(asked: PredictionInput, what: str, kinds: Sequence[str], known: Sp
 
 
 def _known(asked: PredictionInput, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
-    """Return the step's known problems. Raises Unavailable if most time of the kinds `have` is outside them."""
+    """Return the step's known problems. Raises Unavailable if most time of kinds `have` is in others."""
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
     if rest > max(total(spent), MOST * asked.before.seconds):

@@ -36,7 +36,7 @@ MOSTLY = 0.5  # share of a kernel's bytes in cache above which its operands coun
 
 
 def cold(asked: PredictionInput, row: str, x: Problem) -> str:
-    """Return micro's --cold for a row's problem: "" if the step has most of its bytes in cache, else `all`.
+    """Return micro's --cold of a row's problem: "" if the step has most of it in cache, else `all`.
 
     It is all or nothing, as a sample is one long launch, before which no single operand can be brought into cache."""
     plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")

@@ -1,4 +1,4 @@
-"""Changes of PyTorch's dense layers: transposed weights, and updates fused into the weight-gradient GEMM.
+"""Changes of PyTorch's dense layers: transposed weights, updates fused into the weight-gradient GEMM.
 
 Weights stored as inputs × outputs, where PyTorch stores outputs × inputs: the forward GEMM becomes NN instead of NT,
 dgrad NT instead of NN. The fused update is W ← W − rate·dYᵀX in one GEMM, addmm_ inside backward: no gradient is

@@ -1,4 +1,4 @@
-"""Changes of the allocator and of huge pages: returned memory costs page faults, and these system time."""
+"""Changes of the allocator and of huge pages: returned memory costs page faults, these system time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def brings(asked: PredictionInput) -> Forecast:
 
 @cache
 def new_memory(page: int) -> float:
-    """Measure the seconds to map and unmap 4 KiB, writing excluded, with pages of `page`. Raises SuiteError."""
+    """Measure the seconds to map and unmap 4 KiB (without writing) in pages of `page`. Raises SuiteError."""
     options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
     run = _alone.run("memory", options, BUDGET)
     seconds = {
@@ -92,7 +92,7 @@ def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def replaced(step: Step) -> bool:
-    """Return whether another allocator than glibc's is preloaded, by the step's setting or the environment."""
+    """Return whether another allocator than glibc's is preloaded, by the step's setting or environment."""
     return not {*preload.words(step.setting.preload), *preload.given()}.isdisjoint(preload.ALLOCATORS)
 
 
@@ -126,7 +126,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """Return the change that makes glibc's malloc keep freed memory (M_MMAP_MAX 0, large M_TRIM_THRESHOLD)."""
+    """Return the change that glibc's malloc keeps freed memory (M_MMAP_MAX 0, large M_TRIM_THRESHOLD)."""
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":

@@ -1,4 +1,4 @@
-"""Changes of PyTorch's optimizer: foreach or fused, instead of the default loop over tensors (on a CPU)."""
+"""Changes of PyTorch's optimizer: foreach or fused, instead of the default loop over tensors."""
 
 from __future__ import annotations
 

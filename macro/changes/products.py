@@ -104,7 +104,7 @@ def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
-    """Return the families with at least RARE of the samples, as rarer families only show in long recordings."""
+    """Return families with at least RARE of the samples, as rarer families show only in long recordings."""
     samples = _families(symbols, *groups)
     return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 

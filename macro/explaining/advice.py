@@ -112,7 +112,7 @@ def _step(breakdown: Breakdown) -> str:
 
 
 def _rate(breakdown: Breakdown) -> str:
-    """Format a step's FLOP, their rate and types, and the share of this machine's ceiling; "" without FLOP."""
+    """Format a step's FLOP, their rate and types, and the share of the machine's ceiling; "" without FLOP."""
     types, step = large(breakdown.types), breakdown.step["a"]
     flops, peaks = sum(breakdown.types.values()), [breakdown.peak(name) for name in types]
     if not flops:

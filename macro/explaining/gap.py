@@ -162,7 +162,7 @@ def named(gap: Gap) -> list[Cell]:
 
 
 def named_bars(gap: Gap, what: str) -> list[Bar]:
-    """Return the bars of `what` (cause, layer or phase) whose difference is significant and worth reporting."""
+    """Return the bars of `what` (cause, layer, phase) whose difference is significant and worth reporting."""
     return [x for x in gap.bars[what] if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
@@ -182,7 +182,7 @@ def amounts(
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
-    """Return a cell's amount of work by side, in the unit of its kind; 0 for a side where it takes no time.
+    """Return a cell's amount of work by side, in the unit of its kind; 0 if it takes no time on a side.
 
     `faulting`: page faults per second of OS memory, by side. Bytes come from the spans if both sides report them,
     else they are nominal: one pass over the rows' operands."""

@@ -54,7 +54,7 @@ def named(word: str) -> str:
 
 
 def find(name: str) -> Kind:
-    """Return the kind of this name or synonym, or else a new kind: in calls, or without unit if `unknown…`."""
+    """Return the kind of this name or synonym, or a new kind: in calls, or without unit if `unknown…`."""
     return BY_WORD.get(name) or Kind(name, None if name.startswith(UNKNOWN) else CALLS)
 
 

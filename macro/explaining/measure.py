@@ -1,4 +1,4 @@
-"""Measurement of an explanation: watch rounds, append them to the run file, resume, write the document."""
+"""Measuring an explanation: watch rounds, append them to the run file, resume, make the document."""
 
 from __future__ import annotations
 

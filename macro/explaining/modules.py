@@ -1,4 +1,4 @@
-"""Spans of a PyTorch program from its profiler's events, by module, phase and kind, and the tree of its modules.
+"""Spans of a PyTorch program from profiler events, by module, phase and kind; the tree of its modules.
 
 Backward is linked to forward by autograd's sequence numbers. With gradients enabled, an operation reports the next
 number. An operation that creates no node shares this number with the next operation, so a node's creator is the last
@@ -77,7 +77,7 @@ class _Lane:
 
 
 def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return spans in order of start, outer spans first, each with rows, column and operating-system thread."""
+    """Return spans in order of start, outer spans first, each with rows, column and system thread."""
     return [
         {
             "start": event.start,
@@ -116,7 +116,7 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 
 
 def _unmade(ordered: Sequence[Event]) -> set[int]:
-    """Return the ids of events in which a recomputation stopped early, as backward had all tensors it needs.
+    """Return the ids of events in which a recomputation stopped early, as backward had all it needs.
 
     A product saves its factors before it runs, so a product that stopped did not run. Saving calls detach."""
     last, ids = dict[int, Event](), set[int]()
@@ -149,7 +149,7 @@ def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | N
 
 
 def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Where | None:
-    """Return the place of a node, from the operation that created it, or from the last node if accumulating."""
+    """Return the place of a node, from the operation that created it, or the last node's if accumulating."""
     current = lanes.setdefault(event.lane, _Lane())
     if event.sequence < 0 or event.name.endswith(ACCUMULATES):
         return current.last or around

@@ -60,7 +60,7 @@ def tensor_bytes(call: Call, i: int = 0) -> int:
 
 
 def read(call: Call, i: int) -> int:
-    """Return the bytes of reading input `i` once, 0 if it is no tensor; axes of stride 0 count as 1 element."""
+    """Return the bytes to read input `i` once, 0 if it is no tensor; axes of stride 0 count as length 1."""
     shape, strides = call.shapes[i], call.strides[i] if call.strides else ()
     if call.types[i] == "TensorList":
         return LISTED * sum(count(x) for x in shape)

@@ -226,7 +226,7 @@ class Work:
 
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
-    """Sum the work of a step's calls, the outermost of nested calls; `cache`: bytes of the last-level cache."""
+    """Sum the work of a step's calls, outermost if nested; `cache`: bytes of the last-level cache."""
     work, inside = Work(), dict[int, int]()
     by_event = {id(x.event): x for x in called}
     for event, where, column in modules.placed([x.event for x in called]):

@@ -88,7 +88,7 @@ def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[s
 
 
 def passes(names: Sequence[str], by_name: Mapping[str, Row]) -> bool:
-    """Return whether these rows are memory passes only: known, with bytes, without products or convolutions."""
+    """Return whether these rows are memory passes only: known, with bytes, no products or convolutions."""
     return all(name in by_name and by_name[name].bytes > 0 and not by_name[name].problems for name in names)
 
 

@@ -22,7 +22,7 @@ Piece = tuple[int, int, Rows]
 
 
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Return thread seconds of waiting by rows and step; row `waiting` if none, or different rows, are open."""
+    """Return thread seconds of waiting by rows and step; row `waiting` if no row, or several, are open."""
     cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
     switches = sorted(watched.switches, key=lambda switch: switch.time)

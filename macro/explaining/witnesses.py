@@ -116,7 +116,7 @@ def _replayed(
 
 
 def closure(side: Side) -> dict[str, float | None]:
-    """Return the median ratio of a replay's total time to the plain step beside it, with and without frees."""
+    """Return the median ratio of a replay's time to the plain step beside it, with and without frees."""
     pairs = [(process, beside, row) for process in side.processes for beside, row in process.replays]
     if not pairs:
         return {"replay": None, "replay without frees": None}

@@ -144,7 +144,7 @@ def _likely(candidate: PredictedChange) -> float:
 
 
 def applies(step: Step, together: Sequence[PredictedChange]) -> bool:
-    """Return whether all changes apply together, in this order; none may occur twice with different values."""
+    """Return whether all changes apply together, in this order; no change may occur twice."""
     every = [named for x in together for named in x.changes]
     return len({named.change.name for named in every}) == len(every) and judged.conflict(step, every) is None
 

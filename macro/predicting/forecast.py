@@ -119,7 +119,7 @@ class Predictor:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Return the changes worth observing; record the others, which affect a share below `least` or nothing."""
+        """Return the changes worth observing; record the others, which affect nothing or less than `least`."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:

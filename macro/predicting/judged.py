@@ -1,4 +1,4 @@
-"""Predicted changes and combinations of them, and the rule that compares predictions with measurements."""
+"""Predicted changes and combinations of changes, and the comparison of predictions with measurements."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def expected(forecast: Forecast, step: float, processes: int = 1, noise: float =
 
 
 def _of_turns(step: float, processes: int, noise: float) -> float:
-    """Return the error in seconds that comes from differences between processes and from `noise` of rounds."""
+    """Return the error in seconds from differences between processes and from `noise` of rounds."""
     return math.hypot(BETWEEN * step / math.sqrt(processes), noise)
 
 

@@ -218,7 +218,7 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Stop timing changes that save less than `hopeless` of a step, and all entries once no change is left.
+    """Stop timing changes that save less than `hopeless` of a step; stop all once no change is left.
 
     The difference of the unchanged step and its control run is added to each saving first."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]

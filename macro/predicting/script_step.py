@@ -1,4 +1,4 @@
-"""Prediction of a user's script: watch its step, observe it changed, time both in turns in its own loop.
+"""Prediction of a user's script: watch its step, observe it changed, time both in turns in its loop.
 
 Unlike for networks, the numerical results of changed steps are not checked.
 """
@@ -248,7 +248,7 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """Start and settle all programs in parallel; return those that run. Failed entries get status and reason."""
+    """Start and settle all programs in parallel; return those that run; failed entries get a reason."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
         say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")

@@ -1,4 +1,4 @@
-"""Groups of processes that fit in memory together; each group has the reference, so that groups compare."""
+"""Groups of processes that fit in memory together; each has the reference, so that groups compare."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[E
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
-    """Estimate an entry's bytes by its last process, or its framework's with other threads, or the largest."""
+    """Estimate an entry's bytes by its last process, its framework's with other threads, or the largest."""
     alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
     return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 

@@ -28,7 +28,7 @@ def take(
     say: Callable[[str], None],
     keep: Callable[[Taken], None] = lambda taken: None,
 ) -> float:
-    """Time the entries' steps in all generations; return the seconds of the rounds. `keep` gets each round."""
+    """Time the entries' steps in all generations; return the rounds' seconds. `keep` gets each round."""
     job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
     peaks = {x: Peak(x) for x in counts}
@@ -86,7 +86,7 @@ def _rounds(
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
-    """Yield a line of progress after a round, and after the first round a warning if the budget is too small."""
+    """Yield progress after a round, and after the first round a warning if the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
     past = taken.seconds > share and count <= plan.fewest  # the number of rounds ends the group, not the share
     so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")

@@ -63,7 +63,7 @@ def read(path: Path, step: str = "") -> Trace:
 
 
 def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
-    """Convert a trace's JSON. Raises UsageError without GPU work or steps, other errors for malformed events."""
+    """Convert a trace's JSON. Raises UsageError without GPU work or step, others if malformed."""
     events = [
         x for x in trace["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x
     ]
@@ -118,7 +118,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
-    """Convert an event to work; a copy counts as launched when its host call begins, a kernel when it ends."""
+    """Convert an event to work; `launched` is when a copy's host call begins, or when a kernel's ends."""
     args, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
     call = calls.get(args.get("correlation"))
     return Work(

@@ -131,7 +131,7 @@ def parsed(
 
 
 def seeded(step: Step, file: RunFile) -> Step:
-    """Return the step with the run file's seed."""
+    """Return the step with the seed of the run file."""
     return replace(step, plan=replace(step.plan, seed=int(file.run.environment.state["seed"])))
 
 

@@ -59,12 +59,12 @@ def _suite() -> Mapping[str, Change]:
 
 
 def names() -> list[str]:
-    """Return the names of the suite's changes, sorted."""
+    """Return the names of all changes."""
     return list(_suite())
 
 
 def find(text: str) -> Named:
-    """Parse `name`, `name=value` or `file.py` into a change. Raises UsageError."""
+    """Parse `name`, `name=value` or `file.py`. Raises UsageError."""
     name, equals, value = text.partition("=")
     file = name if name.endswith(".py") else ""
     change = _load(Path(file).resolve()) if file else known(name)

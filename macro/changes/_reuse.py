@@ -79,7 +79,7 @@ def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping
 
 
 def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
-    """Yield layers and roles in a step's order: forward, loss, backward, then all updates."""
+    """Yield layers and roles in a step's order: forward, the loss, back, and all updates."""
     nodes = network.nodes
     yield from ((node, role) for node in nodes for role in node.roles if phase(role) == "forward")
     if phases == "forward":

@@ -91,7 +91,7 @@ class ProcessSnapshot:
 
     @property
     def threads(self) -> int:
-        """Number of threads that the framework reports; 1 if it reports none."""
+        """Number of threads that the framework reports; 1 where it reports none."""
         count = self.identity.get("threads")
         if isinstance(count, Mapping):  # PyTorch reports intra-op and inter-op threads
             count = count.get("intra-op")
@@ -152,7 +152,7 @@ class PredictionInput:
 
     @property
     def threads(self) -> int:
-        """Number of threads of the unchanged step."""
+        """Threads of the unchanged step."""
         return self.unchanged.setting.threads or self.before.threads
 
 

@@ -28,7 +28,7 @@ from macro.changes.base import (
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring the cost of new memory
 TUNABLES = "GLIBC_TUNABLES"
 NOTHING = 0.002  # error, as a share of a step, of a prediction without page faults
-BESIDE = 0.3  # relative error of a page fault's cost outside the system; from the pairs of docs/whatif.md
+BESIDE = 0.3  # relative error of a fault's cost, by effects outside the system; from the pairs of docs/whatif.md
 FEWER = 0.5  # largest share of the page faults that is left if freed memory is kept
 CERTAIN = 3.0  # standard errors
 FEW = 512  # so few page faults of a step cost next to nothing
@@ -126,7 +126,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """Return the change that glibc's malloc keeps freed memory (M_MMAP_MAX 0, large M_TRIM_THRESHOLD)."""
+    """Return the change to keep freed memory in glibc's malloc: M_MMAP_MAX 0, M_TRIM_THRESHOLD large."""
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":

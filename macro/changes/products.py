@@ -78,7 +78,7 @@ def applies(step: Step, word: str) -> str | None:
 
 
 def absent(word: str) -> str | None:
-    """Return the reason why a library cannot be preloaded on this machine, or None."""
+    """Return the reason why a library cannot be preloaded here, or None."""
     try:
         preload.variables(word)
     except SuiteError as error:

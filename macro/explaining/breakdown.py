@@ -149,7 +149,7 @@ def _done(
 
 
 def place(row: str) -> tuple[str, str]:
-    """Split a row's name into path and phase, roles mapped to phases; a name without either has phase ""."""
+    """Split a row's name into path and phase (a layer's role becomes its phase), "" if it names no phase."""
     word = next((x for x in PHASE_OF if row.endswith(f" {x}")), "")
     return (row.removesuffix(f" {word}"), PHASE_OF[word]) if word else (row, "")
 
@@ -256,7 +256,7 @@ def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float 
 
 
 def _witnesses(breakdown: Breakdown) -> list[Witness]:
-    """Cross-check the kernel time: samples of watched steps against the operating system's accounting."""
+    """Cross-check system time: samples of watched steps against the operating system's accounting."""
     if perf.missing() or not perf.sees_kernel():
         return []
     step, watched = breakdown.step["a"], breakdown.watched_system.get("a")

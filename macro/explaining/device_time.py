@@ -52,7 +52,7 @@ class Account:
 
     @property
     def idle(self) -> float:
-        """Seconds in which nothing ran on the device."""
+        """Seconds in which nothing ran."""
         return self.unlaunched + self.starting + self.untold
 
 
@@ -99,7 +99,7 @@ def _clipped(work: Iterable[Work], window: Span) -> list[Span]:
 
 
 def _length(spans: Iterable[Span]) -> int:
-    """Return the total length of the spans, overlaps counted once."""
+    """Return the length of all spans, overlaps counted once."""
     return sum(end - start for start, end in _union(spans))
 
 

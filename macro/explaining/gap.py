@@ -22,7 +22,7 @@ PRODUCTS = kinds.of_unit(kinds.FLOP)
 PASSES = tuple(name for name in kinds.of_unit(kinds.BYTES) if name != "packing")
 
 PROCESSES = 5  # of each side; with fewer, a condition warns of wide intervals
-NOT_FAULTS = 10.0  # a fault that costs so many times the other side's explains OS memory no more
+NOT_FAULTS = 10.0  # if OS memory per fault is so many times the other side's, faults do not explain it
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Kind:
     cause: str | None = None  # explains a difference in words, where work and rate do not explain it
     words: Sequence[str] = ()  # synonyms of the name
     inclusive: bool = False  # an operation of this kind includes the products and copies inside it
-    renamed: bool = False  # an operation's span overrides this kind, which is known from symbols only
+    renamed: bool = False  # a symbol of this kind takes the kind of the operation's span around it
 
 
 TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -193,7 +193,7 @@ class _Node:
     count: int = 1
 
     def all(self) -> Iterator[Part]:
-        """Yield the cells of this node and of all its descendants."""
+        """Yield the cells of this node and of all below it."""
         yield from self.cells
         for node in self.below.values():
             yield from node.all()

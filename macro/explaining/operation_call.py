@@ -22,7 +22,7 @@ LISTED, INDEX = 4, 8  # bytes of an element in a list of tensors (type not recor
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operation, as the profiler recorded it with shapes; fields have an item for each input."""
+    """One call of an operation, as a profiler with shapes recorded it; fields have an item for each input."""
 
     name: str
     shapes: Sequence[Any]  # list of int; for a list of tensors, a list of their shapes; [] for a scalar

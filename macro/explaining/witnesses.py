@@ -80,7 +80,7 @@ def _error(seconds: Sequence[float]) -> float:
 
 
 def _degrees(errors: Sequence[float], counts: Sequence[int]) -> float:
-    """Return the degrees of freedom of a difference of two means, by Welch and Satterthwaite."""
+    """Return the degrees of freedom, by Welch and Satterthwaite."""
     below = sum(error**4 / (count - 1) for error, count in zip(errors, counts, strict=True))
     return sum(error**2 for error in errors) ** 2 / below if below else float(min(counts) - 1)
 

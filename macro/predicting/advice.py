@@ -150,7 +150,7 @@ def applies(step: Step, together: Sequence[PredictedChange]) -> bool:
 
 
 def fits(step: Step, candidate: PredictedChange, winner: PredictedChange | None) -> bool:
-    """Return whether a change is part of the winner or can be combined with it."""
+    """Return whether a change is in the winner, or can be combined with it."""
     return winner is None or {*candidate.names} <= {*winner.names} or applies(step, [winner, candidate])
 
 

@@ -88,7 +88,7 @@ def prediction(
 ) -> Prediction:
     """Return the record of a prediction, to be written before the changed step is timed.
 
-    `seconds`: of the unchanged step; `threads`: its number if its setting has none; `noise`: from `of_rounds`."""
+    `seconds`: of the unchanged step; `threads`: their number if its setting has none; `noise`: from `of_rounds`."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}

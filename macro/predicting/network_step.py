@@ -104,7 +104,7 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: 
 
 
 def steady(faults: Sequence[float]) -> tuple[float, float]:
-    """Return the mean page faults of a plain step, and the mean's standard error."""
+    """Return the mean page faults of a plain step, and their standard error."""
     return mean(faults), stdev(faults) / len(faults) ** 0.5 if len(faults) > 1 else 0.0
 
 

@@ -32,7 +32,7 @@ BUSY = 0.1  # least difference in busy cores that is reported
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """Return sentences on the step's work, each framework's time and ratio to kernels-only, and outliers."""
+    """Return sentences on the step's work, each framework's time, and frameworks below kernels-only."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -55,7 +55,7 @@ def _inside(plan: Plan) -> str:
 
 
 def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:
-    """Format the ratio of two steps' times, such as `1.13 [1.08, 1.19] times kernels-only`."""
+    """Format a ratio as `1.13 [1.08, 1.19] times kernels-only`."""
     assert result.seconds is not None and least.seconds is not None
     ratio, through = ratios.over(result, least, timed)
     if ratio is None:

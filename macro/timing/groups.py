@@ -80,7 +80,7 @@ def alike(entries: Sequence[Entry], counted: float) -> None:
 
 
 def _begin(plan: Plan, entry: Entry, folder: Path, stack: ExitStack) -> bool:
-    """Start an entry's process; return whether it started."""
+    """Start an entry's process; return whether that worked."""
     began = time.monotonic()
     try:
         entry.process = begin(plan, entry, entry.setting, folder, stack)

@@ -30,7 +30,7 @@ class Peak:
         self._clock = time.thread_time if self.threads == 1 else time.perf_counter
 
     def look(self, product: float) -> float | None:
-        """Return the seconds for UNIT FLOP on one thread, in bursts of about `product` seconds; or None."""
+        """Return seconds for UNIT FLOP per thread, in bursts of about `product` seconds; None: no kernel."""
         if self._call is None:
             return None
         self._call()

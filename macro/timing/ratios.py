@@ -35,7 +35,7 @@ def compare(times: Sequence[Times], contender: int, baseline: int, margin: float
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:
-    """Return the ratio of two results' times (or None), and ` through NAME` if it is indirect, else ""."""
+    """Return the ratio of two results' times (None: too few rounds), and ` through NAME` if indirect."""
     order = [x for x in timed if x.contest == result.contest]
     compared = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
     return compared.judged.shown, "" if compared.through is None else f" through {order[compared.through].variant}"

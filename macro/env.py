@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 where all named environments run, 1 where something fails. Raises UsageError."""
+    """Run the command; return 0 if all named environments run, 1 if something fails. Raises UsageError."""
     words = parser().parse_args(argv)
     if words.action == "list":
         return _list(words.again)

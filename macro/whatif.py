@@ -119,7 +119,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
 def parsed(
     argv: Sequence[str], of_network: argparse.ArgumentParser, of_script: argparse.ArgumentParser
 ) -> tuple[argparse.Namespace, Step, float]:
-    """Parse options of a network or a script; return them, the unchanged step, and the budget in seconds."""
+    """Return the options, the unchanged step, and the budget in seconds. Raises UsageError."""
     from macro.running.script_request import is_script, split
 
     if is_script(argv, of_network):

@@ -69,9 +69,7 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Measure these problems' ratios, wide ones twice; return those narrow enough. Raises SuiteError.
-
-    `xs`: problems with micro's --cold for each; `how`: options of both cases."""
+    """Measure problems (with their --cold), wide ratios twice; return the useful ratios. Raises SuiteError."""
     best: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}

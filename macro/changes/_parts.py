@@ -92,9 +92,7 @@ def swapped(asked: PredictionInput, field: str) -> Forecast:
 
 
 def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict products by measuring each in isolation; `how`: options of the two cases.
-
-    Products inside recurrent cells and attention become an unknown part."""
+    """Predict products, except inside recurrent cells and attention, by measuring each in isolation."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")

@@ -62,7 +62,7 @@ def _exchanged(asked: PredictionInput, row: str, x: Problem) -> bool:
 
 @lru_cache(maxsize=8)
 def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
-    """Return each row's arrays with their reuse distances: bytes touched since, the array's included."""
+    """Return each row's arrays with their reuse distances in bytes, the array itself included."""
     recent, kept = dict[str, float](), RULES[network.rule].state  # an LRU stack, the latest array last
     by_row: dict[str, dict[str, float]] = {}
     for _ in range(2):  # the first step has no history, the second step is the steady state

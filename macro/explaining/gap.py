@@ -125,7 +125,7 @@ def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Se
 
 
 def seen(key: Key, side: Sequence[Attribution]) -> str | None:
-    """Return the symbol with most of a cell's samples; None without samples."""
+    """Return the kernel, `symbol (module)`, with most of a cell's samples; None without samples."""
     total: Counter[str] = Counter()
     for process in side:
         total += process.seen.get(key, Counter())

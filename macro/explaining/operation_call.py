@@ -144,9 +144,7 @@ def _embed(call: Call) -> int:
 
 
 def _compute(call: Call) -> int:
-    """Return the bytes of an element-wise call: inputs and result (broadcast, in the widest type).
-
-    In place, or of a list of tensors, the result is as large as the first input."""
+    """Return the bytes of an element-wise call: inputs, and the broadcast result in the widest type."""
     name = base(call)
     if call.types[0] == "TensorList" or call.name.endswith("_"):
         return inputs(call) + read(call, 0)

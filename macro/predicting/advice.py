@@ -123,7 +123,7 @@ def may_help(candidate: PredictedChange, seconds: float) -> bool:
 
 
 def saves(candidate: PredictedChange) -> bool:
-    """Return whether a change saves significantly, at least WORTH, and more than two control runs differ."""
+    """Return whether a change saves significantly, more than WORTH, and more than unchanged steps differ."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False

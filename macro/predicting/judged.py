@@ -88,7 +88,7 @@ def prediction(
 ) -> Prediction:
     """Return the record of a prediction, to be written before the changed step is timed.
 
-    `seconds`: of the unchanged step; `threads`: their number if its setting has none; `noise`: from `of_rounds`."""
+    `seconds`: of the unchanged step; `threads`: recorded if its setting has none; `noise`: from `of_rounds`."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
@@ -118,7 +118,7 @@ def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
 
 
 def of_kernels(record: Prediction, processes: int, model: bool = True) -> float:
-    """Return the half-width of a prediction's interval due to kernels, and with `model` to the model."""
+    """Return the half-width of a prediction's interval due to kernels and, if `model`, to the model."""
     assert record.predicted is not None
     half = record.predicted.seconds - record.predicted.low
     of_model = 0.0 if model else MODEL * sum(map(abs, record.parts.values()))

@@ -185,7 +185,7 @@ def make(
     """Time changes in turns with the unchanged step; record and return them with their measurements.
 
     `folder`: of the steps' inputs; `identity`: as an unchanged process reported it; `hopeless`: a share of the step:
-    changes that certainly save less are left out after SOON rounds, and turns only choose; None: no change is."""
+    changes that certainly save less are left out after SOON rounds, without a verdict; None: all changes stay."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=_unbuilt(identity))
     unchanged = Entry(step.framework, step.setting, identity=_unbuilt(identity))
     changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
@@ -239,9 +239,7 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 def _take(
     plan: Plan, taking: Sequence[Entry], file: RunFile, say: Say, folder: Path, end: Callable[[], None]
 ) -> str | None:
-    """Time entries in turns, resuming from the run file; record the contest and return its name.
-
-    None if no changed entry can run."""
+    """Time entries in turns, resumed from the file; return the recorded contest's name, None if none ran."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)

@@ -69,7 +69,7 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Measure problems (with their --cold), wide ratios twice; return the useful ratios. Raises SuiteError."""
+    """Measure problems (with their --cold), wide ratios twice; return useful ratios. Raises SuiteError."""
     best: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}

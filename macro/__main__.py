@@ -14,7 +14,7 @@ SHARED = "command"
 
 
 def commands() -> dict[str, str]:
-    """Return the commands by name, each with the first line of its file's docstring."""
+    """Return the first line of each command's docstring, by the command's name."""
     by_name = {}
     for path in sorted(Path(__file__).parent.glob("[a-z]*.py")):
         if path.stem == SHARED:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ran(command: str, words: Sequence[str]) -> int:
-    """Run a command; return its exit code, or 1, with a line, where an output cannot be written."""
+    """Run a command; return its exit code, or print a line and return 1 if an output cannot be written."""
     try:
         code = int(importlib.import_module(f"{__package__}.{command}").main(words))
         print(end="", flush=True)
@@ -50,7 +50,7 @@ def _ran(command: str, words: Sequence[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"macro {command}: {where}{error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards buffered output
         return 1
 
 

@@ -16,12 +16,12 @@ from micro.planning.options import outputs_of
 if TYPE_CHECKING:
     from reports.store import RunFile
 
-STARTS = 5  # of a script, of changes that are looked at and of two turns: for a forecast
+STARTS = 5  # sequential starts of a script (watching, observing changes, two turns), to forecast the duration
 SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of a network's step."""
+    """Return the command's parser for a network's step."""
     return _with_shell(whatif.step_options("advise", __doc__, "5m", f"of all but proofs of equal work: {SHARES}"))
 
 
@@ -31,7 +31,7 @@ def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return its exit code, or that of the signal that stopped it."""
+    """Run the command; return its exit code, or the exit code for the signal that stopped it."""
     from macro.running import session
 
     of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"of all: {SHARES}"))

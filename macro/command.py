@@ -1,4 +1,4 @@
-"""Options that the commands of macro share, and the meaning of their words."""
+"""Options shared by macro's commands, and functions that parse their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from macro.networks.base import Network
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
-REFUSED = {  # variables that adapters set themselves
+REFUSED = {  # variables that --set refuses, as the adapters set them
     "NPROC": "--threads says how many threads there are",
     "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
     "KERAS_BACKEND": "--frameworks says which, as keras-jax",
@@ -28,11 +28,11 @@ REFUSED = {  # variables that adapters set themselves
     "JAX_PLATFORMS": "--device says where",
 }
 INSTEAD = {"--division": "type python -m macro advise NETWORK FRAMEWORK --shell FILE, which writes what to set"}
-LETTERS = string.ascii_lowercase[1:]  # of twins
+LETTERS = string.ascii_lowercase[1:]  # suffixes of control runs
 
 
 def parser(command: str, about: str | None, several: bool = False) -> argparse.ArgumentParser:
-    """Return the options of every command that runs frameworks. `several`: batches, in a comma list."""
+    """Return a parser with the options of commands that run frameworks; `several`: --batch takes a list."""
     options = Parser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.instead = INSTEAD
     options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
@@ -47,13 +47,13 @@ def parser(command: str, about: str | None, several: bool = False) -> argparse.A
 
 
 def add_device(options: argparse.ArgumentParser, several: bool = False) -> None:
-    """Add the option of where steps run."""
+    """Add --device, where steps run; `several`: it takes a list."""
     more = ", or several: cpu,cuda:0" if several else ""
     options.add_argument("--device", default="cpu", metavar="NAME", help=f"cpu, cuda:0, fake (cpu){more}")
 
 
 def add_variables(options: argparse.ArgumentParser) -> None:
-    """Add the option of variables for every framework's process."""
+    """Add --set, environment variables of every framework's process."""
     options.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of every framework's process"
     )
@@ -67,7 +67,7 @@ def network(name: str) -> Network:
 
 
 def batch(asked: int | None, net: Network) -> int:
-    """Return the requested batch, or else the network's own. Raises UsageError."""
+    """Return the requested batch size, or the network's if None. Raises UsageError."""
     count = net.batch if asked is None else asked
     if count < 1:
         raise UsageError(f"--batch {asked}: take 1 or more")
@@ -75,7 +75,7 @@ def batch(asked: int | None, net: Network) -> int:
 
 
 def batches(text: str | None, net: Network) -> list[int]:
-    """Parse a comma list of batches; without it, the network's own. Raises UsageError."""
+    """Parse a comma list of batch sizes; None: the network's batch size. Raises UsageError."""
     try:
         counts = [None] if text is None else [int(word) for word in text.split(",")]
     except ValueError:
@@ -84,7 +84,7 @@ def batches(text: str | None, net: Network) -> list[int]:
 
 
 def check(words: argparse.Namespace) -> None:
-    """Check options of commands that measure into a run file, in generations. Raises UsageError."""
+    """Check --runs and --resume. Raises UsageError."""
     if words.runs < 1:
         raise UsageError(f"--runs {words.runs}: take 1 or more")
     if words.resume and words.output is None:
@@ -92,7 +92,7 @@ def check(words: argparse.Namespace) -> None:
 
 
 def frameworks(text: str) -> list[Framework]:
-    """Return rows by name, or `all`; one named again is its control run, `row~b`. Raises UsageError."""
+    """Parse a comma list of frameworks, or `all`; a repeated name is a control run. Raises UsageError."""
     from macro.frameworks import names
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]
@@ -102,7 +102,7 @@ def frameworks(text: str) -> list[Framework]:
 
 
 def twins(asked: Sequence[str]) -> list[str]:
-    """Make names distinct: the second `row` is `row~b`, the third `row~c`. Raises UsageError."""
+    """Make names distinct as control runs: the second `numpy` is `numpy~b`, then `~c`. Raises UsageError."""
     names: list[str] = []
     for name in asked:
         free = (x for x in (name, *(f"{name}~{letter}" for letter in LETTERS)) if x not in names)
@@ -122,12 +122,12 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
 
 
 def setting(threads: int, heap: str, variables: Mapping[str, str] | None = None, device: str = "cpu") -> Setting:
-    """Return the setting of a framework's process; `variables`: of its environment."""
+    """Return the setting of a framework's process; `variables`: added to its environment."""
     return Setting(threads, heap, {"variables": dict(variables)} if variables else {}, device=device)
 
 
 def devices(text: str) -> list[str]:
-    """Parse a comma list of devices that are here. Raises UsageError."""
+    """Parse a comma list of devices. Raises UsageError if a device is unknown or not available."""
     from kernels.devices import kind_of, missing
 
     names: dict[str, None] = {}
@@ -143,14 +143,14 @@ def devices(text: str) -> list[str]:
 
 
 def elsewhere(framework: Framework, device: str) -> str | None:
-    """Return the reason why a framework takes no steps on a device, or None."""
+    """Return the reason why a framework cannot run steps on a device, or None."""
     if device.partition(":")[0] in framework.devices:
         return None
     return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
 
 
 def variables(texts: Sequence[str]) -> dict[str, str]:
-    """Parse texts of NAME=VALUE. Raises UsageError."""
+    """Parse NAME=VALUE texts of --set into a mapping. Raises UsageError."""
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -163,7 +163,7 @@ def variables(texts: Sequence[str]) -> dict[str, str]:
 
 
 def threads(text: str) -> list[int]:
-    """Parse a comma list of numbers that this process has cores for. Raises UsageError."""
+    """Parse a comma list of thread counts, each at most the number of cores. Raises UsageError."""
     from kernels.devices.cpu import cores
 
     try:
@@ -177,12 +177,12 @@ def threads(text: str) -> list[int]:
 
 
 def heaps(text: str) -> list[str]:
-    """Parse a comma list of malloc's policies. Raises UsageError."""
+    """Parse a comma list of heap policies. Raises UsageError."""
     return words(text, "--heap", tuple(POLICIES))
 
 
 def say(quiet: bool, text: str) -> None:
     """Print a line of progress to stderr, unless `quiet`."""
     if not quiet:
-        sys.stderr.write(f"{text}\n")  # at once: threads print too
+        sys.stderr.write(f"{text}\n")  # a single write, as other threads print too
         sys.stderr.flush()

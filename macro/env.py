@@ -20,7 +20,7 @@ from reports.parser import OneLineParser
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the command's parser."""
     options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
     for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 where all named environments run, 1 where something fails. Raises UsageError."""
+    """Run the command; return 0 if all named environments run, 1 if something fails. Raises UsageError."""
     words = parser().parse_args(argv)
     if words.action == "list":
         return _list(words.again)
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _wanted(given: Sequence[str], action: str) -> list[Environment]:
-    """Return each environment once: with `all`, those not there yet, or to remove. Raises UsageError."""
+    """Return the named environments; `all`: those missing (create) or present (remove). Raises UsageError."""
     if list(given) == ["all"]:
         return [x for x in environments.every().values() if x.folder.exists() == (action == "remove")]
     by_name = {environment.name: environment for environment in map(environments.named, given)}
@@ -69,7 +69,7 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
-    """Create an environment; return 1 where one of its rows does not run. Raises SuiteError."""
+    """Create an environment; return 1 if a framework in it does not run, else 0. Raises SuiteError."""
     if environment.folder.exists():
         record = environments.kept(environment)
         runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
@@ -87,7 +87,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
 
 
 def tried(environment: Environment, record: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Start every row on a tiny network, in the worker's own loop; what each answered is kept."""
+    """Try every framework of an environment on a tiny network; store the results in its record."""
     lacking = environments.missing(environment)
     record["rows"] = {}
     for row in environment.rows:
@@ -98,7 +98,7 @@ def tried(environment: Environment, record: dict[str, Any], say: Callable[[str],
 
 
 def attempt(row: Framework) -> dict[str, Any]:
-    """Train one step in a framework; return its version and seconds, or its reason why not."""
+    """Train one step in a framework; return version and seconds, or the reason why it does not run."""
     from macro.networks.base import chain
     from macro.processes import job as job_files
     from macro.processes.process import Process
@@ -120,7 +120,7 @@ def attempt(row: Framework) -> dict[str, Any]:
 
 
 def _list(again: bool) -> int:
-    """Print every environment; return 1 where one that is there has a row that does not run."""
+    """Print all environments; return 1 if a framework of an existing environment does not run, else 0."""
     failed = 0
     print(f"Environments, in {home()}:")
     for environment in environments.every().values():
@@ -136,7 +136,7 @@ def _list(again: bool) -> int:
 
 
 def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
-    """Return lines about an environment and each of its rows."""
+    """Return lines about an environment and each of its frameworks."""
     recipe = environment.recipe
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
     if not record:
@@ -158,7 +158,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
 
 
 def _suites(environment: Environment) -> str:
-    """Describe the package in the suite's own Python, which serves until then."""
+    """Return a note on the package in the suite's Python, used until the environment exists, or ""."""
     from macro.frameworks import interpreter
 
     package = environment.recipe["packages"][0].partition("==")[0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EqualRequest:
-    """The network, and the frameworks that are compared with its reference."""
+    """Parsed options: the network and the frameworks to compare with NumPy's reference."""
 
     network: Network
     batch: int
@@ -31,7 +31,7 @@ class EqualRequest:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the command's parser."""
     options = command.parser("equal", __doc__)
     command.add_device(options)
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
@@ -49,7 +49,7 @@ def request(argv: Sequence[str]) -> EqualRequest:
     variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
         raise UsageError(f"--device {words.device}: one name, for every framework")
-    if words.frameworks == command.DEFAULT:  # of which not all have steps everywhere
+    if words.frameworks == command.DEFAULT:  # not all of them run on every device
         rows = [row for row in rows if not command.elsewhere(row, devices[0])] or rows
     if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):
         raise UsageError(f"--device {words.device}: {lacking}")
@@ -58,7 +58,7 @@ def request(argv: Sequence[str]) -> EqualRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 0 where all that can run do equal work, else 1, also for none compared."""
+    """Run the command; return 0 if all frameworks that can run do equal work, 1 if not or if none can run."""
     from macro.equality.proof import prove
 
     asked = request(argv)
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _line(verdict: Verdict) -> str:
-    """Format a verdict as a line."""
+    """Format a framework's verdict as the rest of its line."""
     if not verdict.compared:
         return f"not compared: {verdict.why}"
     losses = ", ".join(f"{loss:.6g}" for loss in verdict.losses)

@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the command's parser."""
     from macro.networks.layer import PHASES
 
     options = Parser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
@@ -56,11 +56,11 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class ExplainRequest:
-    """Whose steps are watched, A's and B's. `kernels`: whether the named products are measured by themselves too."""
+    """Parsed options: the plan of watching, and the two sides to compare."""
 
     plan: Plan
-    sides: Sequence[Side]
-    kernels: bool
+    sides: Sequence[Side]  # A and B
+    kernels: bool  # also measure the named products in isolation
     outputs: Outputs
 
 
@@ -90,14 +90,14 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
 
 def _check_device(words: argparse.Namespace) -> None:
-    """Refuse options of a processor's steps alone. Raises UsageError."""
+    """Raise UsageError for options that only apply to steps on a CPU."""
     asked = {"kernels": words.kernels, "json": words.json, "markdown": words.markdown, "figures": words.figures}
     if given := [option for option, value in asked.items() if value]:
         raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
 
 
 def _side(name: str, threads: int, heap: str, variables: dict[str, str], device: str) -> Side:
-    """Return a framework in one setting. Raises UsageError."""
+    """Return a side: a framework with its setting. Raises UsageError."""
     from macro.timing.entry import Entry
     from macro.watching.watch import Side
 
@@ -143,7 +143,7 @@ def _explain(asked: ExplainRequest) -> int:
 
 
 def _pair(values: list[Value], option: str) -> list[Value]:
-    """Return A's and B's values. Raises UsageError."""
+    """Return the values of A and B, a single value for both. Raises UsageError."""
     if len(values) > 2:
         raise UsageError(f"{option}: one for both sides, or two: A's and B's")
     return values * 2 if len(values) == 1 else values

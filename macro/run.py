@@ -23,7 +23,7 @@ MARGIN = "1%"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the command's parser."""
     options = command.parser("run", __doc__, several=True)
     command.add_device(options, several=True)
     options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
@@ -41,11 +41,11 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Plans and entries to be timed."""
+    """Parsed options: the plans, and the entries to be timed in each plan."""
 
     plans: Sequence[Plan]  # for each batch and phase
     entries: Sequence[Entry]
-    margin: float  # the smallest ratio less one that is a difference
+    margin: float  # ratios within 1 ± this count as equal
     outputs: Outputs
 
 
@@ -68,7 +68,7 @@ def request(argv: Sequence[str]) -> RunRequest:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
+    """Run the command; return 1 if a framework failed or did other work, or the code of a signal, else 0."""
     from macro.running import session
     from macro.timing.results import contest_name
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _entries(words: argparse.Namespace) -> list[Entry]:
-    """Return frameworks × devices × threads × heaps, equal settings once. Raises UsageError."""
+    """Return the entries devices × threads × heaps × frameworks, without duplicates. Raises UsageError."""
     from macro.timing.entry import Entry
 
     entries, variables = list[Entry](), command.variables(words.set)
@@ -98,7 +98,7 @@ def _entries(words: argparse.Namespace) -> list[Entry]:
 
 
 def _measure(asked: RunRequest, file: RunFile) -> None:
-    """Measure each batch and phase; then append the answer."""
+    """Measure each batch and phase, then append the answers to the run file."""
     from macro.running import session
     from macro.timing.answer import sentences
     from macro.timing.entry import Entry

@@ -13,12 +13,12 @@ from macro.networks.base import Network
 from macro.networks.layer import Node
 from reports.parser import OneLineParser
 
-OF_MACRO = ("input", "loss", "optimizer", "rho", "epsilon")  # what a file of shapes does not say of a network
-OF_STEP = ("n", "direction", "layout")  # what a file does not say of a convolution
+OF_MACRO = ("input", "loss", "optimizer", "rho", "epsilon")  # fields of a network that a file of shapes lacks
+OF_STEP = ("n", "direction", "layout")  # axes of a convolution that a file of shapes lacks
 
 
 def text(network: Network) -> str:
-    """Return the text of the file, a layer a line."""
+    """Return a network's file of shapes as JSON, with a line for each layer."""
     data = network.data()
     for key in OF_MACRO:
         data.pop(key, None)
@@ -38,7 +38,7 @@ def _dense(node: Node) -> dict[str, object]:
 
 
 def _convolutions(network: Network) -> list[dict[str, object]]:
-    """Return convolutions, equal ones once, by the first one's name, with their count."""
+    """Return the distinct convolutions, each with its first layer's name and its number of layers."""
     alike: dict[tuple[Conv, bool], list[str]] = {}
     for node in network.nodes:
         for problem in node.problems(network.batch, "forward").get("forward", ()):
@@ -57,7 +57,7 @@ def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the shapes of the network that the command names; return 0. Raises UsageError."""
+    """Run the command: print the network's shapes, return 0. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
     parser.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
     print(text(networks.find(parser.parse_args(argv).network)), end="")

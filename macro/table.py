@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 MARGIN = 0.01
-RATE = 40e9  # FLOP/s of a thread, for a forecast
-START = 8.0  # seconds until a process has taken its first steps, for a forecast
+RATE = 40e9  # FLOP/s of a thread, assumed to forecast the duration
+START = 8.0  # seconds of starting a process and its first steps, assumed to forecast the duration
 TABLE_BATCH = "own"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the command's parser."""
     options = OneLineParser("python -m macro table", description=__doc__, allow_abbrev=False)
     options.add_argument("table", help="shi7: arXiv 1608.07249, table 7")
     options.add_argument("--networks", default="all", metavar="NAMES", help="of the table, comma-separated (all)")
@@ -50,19 +50,19 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Cells:
-    """A plan, and the entries that are timed in it."""
+    """A group of the table's cells: a plan, and the entries that are timed in it."""
 
     plan: Plan
     entries: Sequence[Entry]
 
     @property
     def same(self) -> tuple[str, int]:
-        """Key that passes of the same steps have in common."""
+        """Key shared by cells of the same network and batch, whatever their phase."""
         return self.plan.network.name, self.plan.batch
 
     @property
     def seconds(self) -> float:
-        """Estimated duration in seconds, proofs of equal work apart."""
+        """Estimated duration in seconds, without proofs of equal work."""
         from macro.timing.entry import FEWEST, LONG, WARM
 
         plan = self.plan
@@ -74,7 +74,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """The cells of a table to be measured, in order."""
+    """Parsed options: the table, and its cells to be measured, in order."""
 
     table: Table
     cells: Sequence[Cells]
@@ -116,7 +116,7 @@ def _cells(
     counts: Sequence[int],
     generations: int,
 ) -> Cells:
-    """Return a plan's cells; passes by themselves are of those frameworks alone that the table has."""
+    """Return a plan's cells; for phases other than a step, only frameworks with such cells in the table."""
     from macro.timing.entry import Entry, Plan
 
     chosen = [row for row in rows if phase == "step" or row.name in table.passes]
@@ -127,7 +127,7 @@ def _cells(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 where a framework failed or does other work, or its signal's code."""
+    """Run the command; return 1 if a framework failed or did other work, or the code of a signal, else 0."""
     from macro.running import session
     from macro.timing.results import contest_name
 
@@ -137,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measure(asked: TableRequest, file: RunFile) -> None:
-    """Measure cell after cell; then append the table, of what there is."""
+    """Measure all cells, then append the table of the results to the run file."""
     from kernels.devices.cpu import cores
     from macro.running import session
     from macro.tables import _text
@@ -160,7 +160,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
 
 
 def _carry(past: Sequence[Cells], now: Cells) -> None:
-    """Copy identities and failures from earlier passes of the same steps, except those of timed processes."""
+    """Copy identity, status and reason of equal entries from earlier phases, except from failed entries."""
     known = [(x.framework, x.setting, x) for group in past for x in group.entries if x.status != "failed"]
     for entry in now.entries:
         for framework, setting, other in known:

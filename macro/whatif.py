@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
-STARTS = 2  # of a script and of its turns, beside a look at each change: for a forecast
-WATCHED = 0.25  # of the budget the unchanged step is watched
-ALONE = 0.25  # … and kernels are measured by themselves, all changes together
+STARTS = 2  # starts of a script (watching, turns) besides a start for each change, to forecast the duration
+WATCHED = 0.25  # share of the budget for watching the unchanged step
+ALONE = 0.25  # share of the budget for isolated kernels, of all changes together
 SHARES = "of measuring: a fourth watches, a fourth kernels alone, half takes turns"  # of --budget
 EPILOG = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options of a network's step."""
+    """Return the command's parser for a network's step."""
     return _with_changes(step_options("whatif", __doc__, "2m", SHARES))
 
 
@@ -40,7 +40,7 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def script_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Return the options of a command that changes a user's script. `shares`: of its budget."""
+    """Return the parser of a command that changes a user's script; `shares`: words on its budget's use."""
     from macro.running.script_request import add_script
     from reports.parser import OneLineParser
 
@@ -52,7 +52,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 
 
 def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[Step, float]:
-    """Return a program's unchanged step, on its initial heap, and seconds of the budget. Raises UsageError."""
+    """Return a program's unchanged step, on its initial heap, and the budget's seconds. Raises UsageError."""
     from macro.changes.base import Step
     from macro.frameworks import find
     from macro.networks.base import chain
@@ -75,7 +75,7 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
 
 
 def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Return the options of a command that changes a step."""
+    """Return the parser of a command that changes a network's step; `shares`: words on its budget's use."""
     from macro.networks.layer import PHASES
     from reports.parser import OneLineParser
 
@@ -94,7 +94,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
 
 
 def step_of(words: argparse.Namespace) -> tuple[Step, float]:
-    """Return the unchanged step, and seconds of the whole budget. Raises UsageError."""
+    """Return a network's unchanged step, and the budget in seconds. Raises UsageError."""
     from macro.changes.base import Step
     from macro.predicting import network_step
     from macro.timing.entry import FEWEST, Plan
@@ -119,7 +119,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
 def parsed(
     argv: Sequence[str], of_network: argparse.ArgumentParser, of_script: argparse.ArgumentParser
 ) -> tuple[argparse.Namespace, Step, float]:
-    """Return the options, the unchanged step, and seconds of the whole budget. Raises UsageError."""
+    """Return the options, the unchanged step, and the budget in seconds. Raises UsageError."""
     from macro.running.script_request import is_script, split
 
     if is_script(argv, of_network):
@@ -137,12 +137,12 @@ def seeded(step: Step, file: RunFile) -> Step:
 
 @dataclass(frozen=True)
 class WhatIfRequest:
-    """A step and the changes that are made to it, `apart`: each alone; `seconds`: the whole budget."""
+    """Parsed options: a step, and the changes to predict and time."""
 
     step: Step
-    changes: Sequence[Named]
-    seconds: float
-    apart: bool
+    changes: Sequence[Named]  # empty: list the changes that apply
+    seconds: float  # the budget
+    apart: bool  # only each change alone, without their combination
     outputs: Outputs
 
 
@@ -161,7 +161,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
 
 
 def _changes(asked: Sequence[str], step: Step) -> list[Named]:
-    """Parse changes. Raises UsageError for one that is unknown, repeated, or does not apply."""
+    """Parse changes. Raises UsageError for a change that is unknown, repeated, or does not apply."""
     from macro import changes
 
     chosen = [changes.find(text) for text in asked]
@@ -174,7 +174,7 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return 1 for a change that is not there, fails or is unequal, or a signal's code."""
+    """Run the command; return 1 if a change was not timed or does other work, or the code of a signal."""
     from macro.running import session
 
     asked, not_timed = request(argv), list[str]()
@@ -188,7 +188,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(step: Step) -> int:
-    """Print the changes that apply to this step, what to type, and why the others do not."""
+    """Print the changes that apply to this step, a command to type, and why the others do not apply."""
     from macro import changes
 
     every = [changes.known(name) for name in changes.names()]
@@ -209,7 +209,7 @@ def _list(step: Step) -> int:
 
 
 def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str], None]) -> None:
-    """Report how long a script's changes take in all; `processes` that start one after another."""
+    """Report how long changes of a script take in all; `processes`: how many start one after another."""
     from macro.watching import ends
 
     if step.script:
@@ -217,7 +217,7 @@ def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str]
 
 
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
-    """Predict each, and of several all at once; then make them in turns, and judge. `not_timed` gets the others."""
+    """Predict each change and their combination, time them in turns; add changes not timed to `not_timed`."""
     from macro.predicting.forecast import Predictor
     from macro.predicting.judged import conflict, failed
 

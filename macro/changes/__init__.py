@@ -1,4 +1,4 @@
-"""Changes of a step: a file has a CHANGE, or CHANGES of one kind; a user's file.py has a CHANGE."""
+"""Changes of a step: each module defines CHANGE, or related CHANGES; a user's file.py defines CHANGE."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from macro.changes.base import Change, Step
 
 @dataclass(frozen=True)
 class Named:
-    """A change and the value typed behind its `=`."""
+    """A change as named on the command line: `name`, `name=value` or `file.py`."""
 
     change: Change
     value: str = ""
-    file: str = ""  # path of a user's change
+    file: str = ""  # path of a user's change; empty for the suite's changes
 
     @property
     def words(self) -> str:
@@ -39,7 +39,7 @@ class Named:
             return f"it raises {raised(error)}"
 
     def edit(self, step: Step) -> str:
-        """Return the code to write into a program; empty where variables alone make the change."""
+        """Return the code that a user writes into a program; empty if environment variables suffice."""
         changed = self.apply(step)
         knobs = ({**x.setting.knobs, "variables": None} for x in (step, changed))
         alike = next(knobs) == next(knobs) and step.framework == changed.framework
@@ -51,7 +51,7 @@ class Named:
 
 @functools.cache
 def _suite() -> Mapping[str, Change]:
-    """Return the suite's changes by name."""
+    """Return the suite's changes by name, from all modules of this package."""
     files = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if path.stem != "base")
     modules = [importlib.import_module(f"{__name__}.{name}") for name in files]
     changes = [change for x in modules for change in getattr(x, "CHANGES", None) or (x.CHANGE,)]

@@ -1,4 +1,4 @@
-"""Kernels of a step measured by themselves, unchanged and changed: the ratio of their times."""
+"""Measurement of a step's kernels in isolation, unchanged and changed: the ratio of their times."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from reports.record import Comparison, Result, Run
 
 _WORKERS: ContextVar[Checks | None] = ContextVar("workers", default=None)
-NARROWER = ERRORS / 1.960  # of an interval of 95 %, one of 90
-SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second try
+NARROWER = ERRORS / 1.960  # width of a 90 % interval over that of a 95 % interval
+SHARES = 2 / 3, 1 / 3  # of the time, for a kernel's first and second measurement
 WIDE = 0.1  # a ratio with an interval wider than ± this is measured again
-USELESS = 1.0  # of a ratio: one with a wider ± is dropped
-LITTLE = 4 << 30  # bytes of memory that are free, below which workers do not stay
-LEAST = 256  # of a product's sizes, so that it stays a large one
-IMAGES = 16  # with fewer, libraries take other algorithms
-# Sizes that a smaller problem may reduce, and their lower bound
+USELESS = 1.0  # a ratio with an interval wider than ± this share of it is dropped
+LITTLE = 4 << 30  # bytes of free memory below which workers are ended between runs
+LEAST = 256  # smallest m, n or k of a reduced product, so that it stays large
+IMAGES = 16  # smallest number of images; with fewer, libraries choose other algorithms
+# Sizes that `smaller` may reduce, and their lower bound
 SIZES: Mapping[type[Problem], tuple[tuple[str, ...], int]] = {
     Gemm: (("m", "n", "k"), LEAST),
     Update: (("m", "n"), LEAST),
@@ -43,7 +43,7 @@ BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Update: "update", Conv:
 
 
 class TooFewRounds(Unavailable):
-    """Too few rounds of a kernel by itself: its ratio is unknown."""
+    """Error: an isolated kernel had too few rounds, so its ratio is unknown."""
 
     def __init__(self) -> None:
         super().__init__("a kernel by itself had too few rounds: a longer --budget")
@@ -51,7 +51,7 @@ class TooFewRounds(Unavailable):
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time changed over time unchanged, with an interval of CONFIDENCE."""
+    """Ratio of changed to unchanged time, with an interval of CONFIDENCE."""
 
     value: float
     low: float
@@ -59,7 +59,7 @@ class Ratio:
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:
-    """Return the ratio of a benchmark's second case to its first, tried twice. Raises SuiteError."""
+    """Measure the ratio of a benchmark's second case to its first, in two tries. Raises SuiteError."""
     for share in SHARES:
         ran = run(benchmark, options, share * seconds)
         ratio = _ratio(ran.results, ran.comparisons)
@@ -69,7 +69,7 @@ def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Rati
 
 
 def known(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio]:
-    """Return the useful ratios of these problems, wide ones measured again. Raises SuiteError."""
+    """Measure problems (with their --cold), wide ratios twice; return useful ratios. Raises SuiteError."""
     best: dict[Problem, Ratio] = {}
     for share in SHARES:
         left = {x: xs[x] for x in xs if x not in best or best[x].high - best[x].low > 2 * WIDE}
@@ -84,12 +84,12 @@ def _useful(ratio: Ratio) -> bool:
 
 
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
-    """Measure the ratios of several problems of one kind; None where there were too few rounds.
+    """Measure the ratios of problems of the same type; None for a problem with too few rounds.
 
-    Problems with the same cold operands, except poolings, share one run, whose kernels start once. Raises SuiteError.
+    Problems with the same --cold share a run, so that kernels start once; poolings have a run each. Raises SuiteError.
     """
     (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
-    if kind is Pooling:  # a file of problems is of a benchmark's first operation
+    if kind is Pooling:  # elementwise reads no poolings from a file of problems
         each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
         runs = {x: run(BENCHMARKS[kind], {**asdict(x), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()}
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}
@@ -121,7 +121,7 @@ def _of_one_run(xs: Sequence[Problem], how: Mapping[str, Any], seconds: float) -
 
 @contextmanager
 def workers() -> Iterator[None]:
-    """Share workers, without ceilings, among all kernels measured meanwhile: they start and check once."""
+    """Share micro's workers among all kernels measured inside the block: they start and check only once."""
     import micro
 
     with micro.workers(bounded=False) as shared:
@@ -133,17 +133,17 @@ def workers() -> Iterator[None]:
 
 
 def run(benchmark: str, options: Mapping[str, Any], seconds: float) -> Run:
-    """Run a benchmark of micro for about `seconds`. Raises SuiteError."""
+    """Run a benchmark of micro for about `seconds`, in shared workers if any. Raises SuiteError."""
     import micro
 
     shared = _WORKERS.get()
-    if shared and memory() < LITTLE:  # a worker keeps all memory that it once had
+    if shared and memory() < LITTLE:  # a worker never returns memory
         shared.workers.end()
     return micro.measure(micro.plan(benchmark, **options, budget=f"{max(1.0, seconds):.1f}s"), shared)
 
 
 def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Ratio | None:
-    """Return the first ratio; None where it has no interval. Raises SuiteError where there is none."""
+    """Return the first comparison's ratio; None: too few rounds. Raises SuiteError if a case has no time."""
     assert CONFIDENCE == 0.9
     comparison = next((x for x in comparisons if x.ratio is not None), None)
     if comparison is None and all(x.seconds is not None for x in results if x.role == "measured"):
@@ -159,15 +159,15 @@ def _ratio(results: Sequence[Result], comparisons: Sequence[Comparison]) -> Rati
 
 
 def unmeasured(results: Iterable[Result], comparisons: Iterable[Comparison] = ()) -> Unavailable:
-    """Return Unavailable with the first reason why there are no times."""
+    """Return the error Unavailable with the first reason why there are no times."""
     reasons = [x.reason for x in results if x.reason] + [x.reason for x in comparisons if x.reason]
     return Unavailable(next(iter(reasons), "nothing could be measured"))
 
 
 def smaller(x: Problem, flops: float, varied: str | None = None) -> Problem:
-    """Halve the largest sizes of `x`, but for the axis `varied`, until it has at most `flops`.
+    """Halve the largest sizes of `x`, except axis `varied`, until it has at most `flops` or is minimal.
 
-    A ratio of large kernels changes little with their sizes. Convolutions and poolings lose images only."""
+    A ratio of large kernels changes little with their sizes. Convolutions and poolings only lose images."""
     names, least = SIZES[type(x)]
     names = tuple(name for name in names if name != varied)
     while names and x.flops > flops:

@@ -1,4 +1,4 @@
-"""Predicted seconds of a step's kernels: seconds of its rows, times the ratios of what runs in them."""
+"""Parts of a prediction: seconds of a step's rows times the measured ratios of their isolated kernels."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from macro.networks.layers import Pool
 
 Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
 PRODUCTS = ("gemm", "packing")
-HAVE_PRODUCTS = (*PRODUCTS, "recurrent cell", "attention")  # kinds of work that have products in them
+HAVE_PRODUCTS = (*PRODUCTS, "recurrent cell", "attention")  # kinds of work that contain products
 PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
-ROUNDS = 10  # of both cases of a kernel that fit into its seconds
-OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables that change no kernel
+ROUNDS = 10  # of both cases, which must fit into a kernel's share of the time
+OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables of malloc, which change no kernel
 PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
-LARGE = 0.01  # of a step: a kernel that takes less is not measured
-MOST = 0.1  # of a step: more is not left unknown in a prediction
-# The variant of this suite's kernel that makes the same calls, by a framework's row
+LARGE = 0.01  # least share of a step of a problem that is measured
+MOST = 0.1  # largest share of a step that a prediction may leave unknown
+# The suite's variant that makes the same library calls, by framework
 GEMMS = {"pytorch": "torch", "pytorch-compile": "torch", "keras-torch": "torch", "numpy": "numpy"}
 
 
 def part(what: str, seconds: float, ratio: Ratio) -> Part:
-    """Return the part for `seconds` of a step whose kernels change by `ratio`."""
+    """Return the part for kernels that take `seconds` of the unchanged step and change by `ratio`."""
     change = seconds * (ratio.value - 1)
     half = max(ratio.high - ratio.value, ratio.value - ratio.low) * seconds
     return around(what, change, half, seconds)
 
 
 def around(what: str, change: float, half: float, of: float = 0.0) -> Part:
-    """Return a part of `change` seconds with an error of `half` seconds on both sides."""
+    """Return a part of `change` ± `half` seconds, for kernels of `of` unchanged seconds."""
     return Part(what, change, change - half, change + half, of)
 
 
 def unknown(what: str, seconds: float) -> Part:
-    """Return a part of unknown change: up to half of `seconds` may go, or come."""
+    """Return a part of unknown change: 0 ± half of the kernels' `seconds`."""
     return Part(what, 0.0, -seconds / 2, seconds / 2)
 
 
 def gathered(rows: Iterable[tuple[str, Problem, float]]) -> Spent:
-    """Sum the seconds of rows by problem."""
+    """Sum (row, problem, seconds) into seconds by problem and row."""
     spent: Spent = {}
     for row, x, took in rows:
         of = spent.setdefault(x, {})
@@ -69,7 +69,7 @@ def total(spent: Spent) -> float:
 def by_row(
     before: BaselineProfile, kind: type[Problem], columns: Sequence[str]
 ) -> Iterator[tuple[str, Problem, float]]:
-    """Yield rows, their problems of this kind, and the seconds in `columns`, shared by FLOP."""
+    """Yield (row, problem of type `kind`, seconds in `columns`), a cell's seconds divided by FLOP."""
     for (names, column), took in before.cells.items():
         problems = list(_called(before, names, kind)) if column in columns else []
         flops = sum(x.flops for _, x in problems)
@@ -85,14 +85,14 @@ def _called(before: BaselineProfile, names: Sequence[str], kind: type[Problem]) 
 
 
 def swapped(asked: PredictionInput, field: str) -> Forecast:
-    """Predict products from each one alone in both settings, which differ in `field`."""
+    """Predict products by measuring each in isolation in both settings, which differ in `field`."""
     other = asked.changed.setting
     changed = {"threads": other.threads or asked.threads, "heap": other.heap, "preload": other.preload}
     return products(asked, {"vary": field, field: f"{alike(asked)[field]},{changed[field]}"})
 
 
 def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict products outside recurrent cells and attention from each one alone, in two cases."""
+    """Predict products, except inside recurrent cells and attention, by measuring each in isolation."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -101,20 +101,20 @@ def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
 
 
 def convolutions(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict convolutions from each one alone, in the two cases of these options."""
+    """Predict convolutions by measuring each in isolation; `how`: options of the two cases."""
     spent = _known(asked, Conv, "other convolutions", CONVOLUTIONS, CONVOLUTIONS)
     return with_rest(asked, "other convolutions", CONVOLUTIONS, spent, each(asked, spent, how))
 
 
 def with_rest(asked: PredictionInput, what: str, kinds: Sequence[str], known: Spent, forecast: Forecast) -> Forecast:
-    """Add an unknown part for work of these kinds outside the known problems, if it takes LARGE or more."""
+    """Add an unknown part for the rest of these kinds outside the known problems, if LARGE or more."""
     rest = asked.before.kinds(*kinds) - total(known)
     more = (unknown(what, rest),) if rest >= LARGE * asked.before.seconds else ()
     return Forecast((*forecast.parts, *more), forecast.why)
 
 
 def _known(asked: PredictionInput, kind: type[Problem], what: str, kinds: Sequence[str], have: Sequence[str]) -> Spent:
-    """Return the step's problems of these kinds; raise Unavailable where most work is in others."""
+    """Return the step's known problems. Raises Unavailable if most time of kinds `have` is in others."""
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
     if rest > max(total(spent), MOST * asked.before.seconds):
@@ -123,7 +123,7 @@ def _known(asked: PredictionInput, kind: type[Problem], what: str, kinds: Sequen
 
 
 def poolings(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict poolings from each one alone, forward and gradient at once."""
+    """Predict poolings by measuring each in isolation, forward and gradient together."""
     rows: list[tuple[str, Problem, float]] = []
     for node in asked.unchanged.plan.network.nodes:
         took = sum(x for (rows, kind), x in asked.before.cells.items() if kind == "pooling" and _of(node.name, rows))
@@ -134,12 +134,12 @@ def poolings(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
 
 
 def _of(name: str, rows: Sequence[str]) -> bool:
-    """Return whether all of these rows are a layer's."""
+    """Return whether all of these rows belong to the layer of this name."""
     return bool(rows) and all(row.rpartition(" ")[0] == name for row in rows)
 
 
 def pooling(node: Node, step: Step) -> Pooling | None:
-    """Return a layer's pooling where a kernel here does the same: square, without padding."""
+    """Return a layer's pooling as a problem of the suite (square, unpadded), or None if it has none."""
     layer = node.layer
     if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
         return None
@@ -153,9 +153,9 @@ def pooling(node: Node, step: Step) -> Pooling | None:
 
 
 def alike(asked: PredictionInput) -> dict[str, Any]:
-    """Return the settings of the unchanged step, as options.
+    """Return the settings of the unchanged step as options of a benchmark.
 
-    Raises Unavailable where kernels by themselves would run in other settings: in this Python, without its variables.
+    Raises Unavailable if isolated kernels would run in other settings: another Python, or without its variables.
     """
     setting, script = asked.unchanged.setting, asked.unchanged.script
     if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
@@ -166,12 +166,12 @@ def alike(asked: PredictionInput) -> dict[str, Any]:
 
 
 def each(asked: PredictionInput, spent: Spent, how: Mapping[str, Any]) -> Forecast:
-    """Predict each problem: its seconds in the step times its ratio alone.
+    """Predict each problem as its seconds in the step times its ratio measured in isolation.
 
-    Problems of LARGE of the step or more are measured and share the time, with operands in cache as the step has them;
-    smaller ones are assumed to change as those do. What is far larger than the last cache is measured in part, since
-    allocating, filling and checking it takes longer than its rounds. Raises TooFewRounds where problems of more than
-    MOST of the step, or all, have no ratio."""
+    Problems of LARGE of the step or more share the time and are measured with operands cached as in the step; smaller
+    problems are assumed to change like these. A problem far larger than the last-level cache is reduced, as allocating,
+    filling and checking it would take longer than its rounds. Raises TooFewRounds if problems of more than MOST of the
+    step, or all problems, have no ratio."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
         return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
@@ -191,16 +191,16 @@ def each(asked: PredictionInput, spent: Spent, how: Mapping[str, Any]) -> Foreca
 
 
 def together(*forecasts: Forecast) -> Forecast:
-    """Join forecasts of several parts of a step; unknown where one is."""
+    """Join forecasts for different parts of a step; not predictable if any forecast is not."""
     if why := next((x.why for x in forecasts if x.why), None):
         return Forecast(why=why)
     return Forecast(tuple(x for forecast in forecasts for x in forecast.parts))
 
 
 def shared(asked: PredictionInput, *forecasts: tuple[float, Callable[[PredictionInput], Forecast]]) -> Forecast:
-    """Predict parts of a step one after another, each with a share of the time by its `seconds`.
+    """Run (seconds, prediction) pairs one after another; each gets a share of the time by its seconds.
 
-    Raises TooFewRounds for kernels of more than MOST of the step."""
+    Raises TooFewRounds if kernels of more than MOST of the step had too few rounds."""
     all_seconds, predicted = sum(seconds for seconds, _ in forecasts), []
     for seconds, brings in forecasts:
         if not seconds:

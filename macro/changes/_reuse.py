@@ -1,6 +1,6 @@
-"""Operands that a step has in cache at their use, by reuse distance.
+"""Prediction of the operands that are in cache when a step uses them, by reuse distance.
 
-The distance is the bytes touched since an operand was last touched (LRU stacks: Mattson, Gecsei, Slutz, Traiger 1970).
+The distance is the bytes touched since an operand's last use (LRU stack: Mattson, Gecsei, Slutz, Traiger 1970).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from macro.explaining.rows import FLOAT, phase
 from macro.networks.base import Network
 from macro.networks.layer import Node, size
 
-# Arrays that a row touches, by a convolution's names; x and dx of each layer before it
+# Arrays that a row touches, by the names of a convolution's operands; x and dx once for each input of the layer
 ARRAYS = {
     "forward": ("x", "w", "y"),
     "activation": ("y",),
@@ -32,13 +32,13 @@ ARRAYS = {
     "wgrad": ("x", "dy", "dw"),
     "update": ("dw", "w", "state"),
 }
-MOSTLY = 0.5  # of a kernel's bytes
+MOSTLY = 0.5  # share of a kernel's bytes in cache above which its operands count as warm
 
 
 def cold(asked: PredictionInput, row: str, x: Problem) -> str:
-    """Return the value of micro's --cold: `all`, or none where the step has most bytes in its last cache.
+    """Return micro's --cold of a row's problem: "" if the step has most of it in cache, else `all`.
 
-    A sample has one long launch, before which nothing brings one operand into cache and not another."""
+    It is all or nothing, as a sample is one long launch, before which no single operand can be brought into cache."""
     plan, (layer, _, role) = asked.unchanged.plan, row.rpartition(" ")
     rows = distances(plan.network, plan.batch, plan.phase) if asked.unchanged.script is None else {}
     if row not in rows or not isinstance(x, (Gemm, Conv, Update)):
@@ -46,7 +46,7 @@ def cold(asked: PredictionInput, row: str, x: Problem) -> str:
     first, second, last = ARRAYS[role]
     if _exchanged(asked, row, x):
         first, second = second, first
-    since = {**rows.get(f"{layer} update", {}), **rows[row]}  # an update within wgrad has its weights
+    since = {**rows.get(f"{layer} update", {}), **rows[row]}  # an update fused into wgrad also touches the weights
     operands, cache = x.operands(), open_device("cpu").limits().usable_cache
     names = [operand.name for operand in operands]
     called = {**dict.fromkeys(names, last), **dict(zip(names, (first, second), strict=False)), "w": "w"}
@@ -55,17 +55,17 @@ def cold(asked: PredictionInput, row: str, x: Problem) -> str:
 
 
 def _exchanged(asked: PredictionInput, row: str, x: Problem) -> bool:
-    """Return whether the framework computes the transpose of the row's product, unless it is square."""
+    """Return whether the framework computes the transpose of the row's product (unknown if m = n: False)."""
     product = asked.before.rows[row].product if row in asked.before.rows else None
     return isinstance(x, (Gemm, Update)) and product is not None and (x.m, x.n) != (product.m, product.n)
 
 
 @lru_cache(maxsize=8)
 def distances(network: Network, batch: int, phases: str) -> Mapping[str, Mapping[str, float]]:
-    """Return, for each array of each row, the bytes that layers touched since it was, its own too."""
-    recent, kept = dict[str, float](), RULES[network.rule].state  # what was touched last comes last
+    """Return each row's arrays with their reuse distances in bytes, the array itself included."""
+    recent, kept = dict[str, float](), RULES[network.rule].state  # an LRU stack, the latest array last
     by_row: dict[str, dict[str, float]] = {}
-    for _ in range(2):  # what the first step of a process touches first, another has touched before
+    for _ in range(2):  # the first step has no history, the second step is the steady state
         for node, role in _order(network, phases):
             touched = {what: dict(_arrays(node, batch, kept, what)) for what in ARRAYS.get(role, ())}
             by_row[f"{node.name} {role}"] = {
@@ -91,7 +91,7 @@ def _order(network: Network, phases: str) -> Iterator[tuple[Node, str]]:
 
 
 def _arrays(node: Node, batch: int, kept: Sequence[str], what: str) -> Iterator[tuple[str, float]]:
-    """Yield names and bytes of arrays. `kept`: the optimizer's state beside the weights."""
+    """Yield names and bytes of a layer's arrays of type `what`; `kept`: names of the optimizer's state."""
     if what in ("w", "dw", "state"):
         names = kept if what == "state" else [what]
         yield from ((f"{name} {node.name}", float(FLOAT * node.count)) for name in names)
@@ -103,7 +103,7 @@ def _arrays(node: Node, batch: int, kept: Sequence[str], what: str) -> Iterator[
 
 
 def _since(recent: Mapping[str, float], name: str) -> float:
-    """Return the bytes touched since an array was."""
+    """Return the bytes touched since an array's last use, the array included; inf if never used."""
     if name not in recent:
         return math.inf
     order = list(recent)

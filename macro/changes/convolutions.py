@@ -1,7 +1,7 @@
-"""Convolutions in another layout, or by another library.
+"""Changes of convolutions: another layout, or another library.
 
-PyTorch's images and filters as NHWC, torch.channels_last, spare oneDNN's convolutions their reorders. Without oneDNN
-PyTorch takes NNPACK for convolutions forward and its own im2col, TensorFlow Eigen, MXNet its own im2col.
+With PyTorch's images and filters in NHWC (torch.channels_last), oneDNN's convolutions need no reorders. Without oneDNN,
+PyTorch's forward convolutions use NNPACK or its im2col, TensorFlow uses Eigen, MXNet its im2col.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kernels.ops.conv.problem import Conv
 from macro.changes import _parts, products
 from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
-# Variables of other rows; on by default in TensorFlow's wheels on x86-64, built into MXNet's.
+# Variables that switch oneDNN off in other frameworks; x86-64 wheels of TensorFlow and MXNet use it by default.
 SWITCHES = {
     "tensorflow-graph": ("TF_ENABLE_ONEDNN_OPTS", "0"),
     "tensorflow-eager": ("TF_ENABLE_ONEDNN_OPTS", "0"),
     "keras-tensorflow": ("TF_ENABLE_ONEDNN_OPTS", "0"),
     "mxnet": ("MXNET_MKLDNN_ENABLED", "0"),
 }
-FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's
+FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's functions
 
 
 def _applies_layout(step: Step, value: str) -> str | None:
@@ -35,13 +35,13 @@ def _took_layout(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_layout(asked: PredictionInput) -> Forecast:
-    """Predict convolutions and poolings alone in both orders; normalizations are not measured."""
+    """Predict convolutions and poolings in isolation in both layouts; normalizations remain unknown."""
     both = {"vary": "layout", "layout": "nchw,nhwc"}
     before, convolutions = asked.before, _parts.gathered(_parts.by_row(asked.before, Conv, _parts.CONVOLUTIONS))
     parts: list[tuple[float, Callable[[PredictionInput], Forecast]]] = [
         (before.kinds("pooling"), partial(_parts.poolings, how={**both, "variant": "torch"}))
     ]
-    # With bias but for dgrad: the bias' gradient is a sum over images, slower with channels last.
+    # All but dgrad with bias: the bias gradient, a sum over images, is slower with channels last.
     for variant, dgrad in (("torch-bias", False), ("torch", True)):
         spent = {x: of for x, of in convolutions.items() if (isinstance(x, Conv) and x.direction == "dgrad") is dgrad}
         parts.append((_parts.total(spent), partial(_parts.each, spent=spent, how={**both, "variant": variant})))
@@ -66,7 +66,7 @@ def _make_onednn(step: Step, value: str) -> Step:
 
 
 def _took_onednn(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
-    """Check the flag that PyTorch and TensorFlow report; for MXNet, the functions that samples are in."""
+    """Check the library that PyTorch or TensorFlow reports; for MXNet, the sampled functions."""
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
         return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")

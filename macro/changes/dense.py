@@ -1,8 +1,8 @@
-"""Dense layers of PyTorch: weights in another order, and weights moved by their gradient's product.
+"""Changes of PyTorch's dense layers: transposed weights, updates fused into the weight-gradient GEMM.
 
-Weights in memory as inputs × outputs, where PyTorch has outputs × inputs: NT becomes NN forward, and NN becomes NT in
-the gradient of the input. W ← W − rate·dYᵀX in one GEMM, PyTorch's addmm_ within the backward: no gradient is kept and
-no pass follows it.
+Weights stored as inputs × outputs, where PyTorch stores outputs × inputs: the forward GEMM becomes NN instead of NT,
+dgrad NT instead of NN. The fused update is W ← W − rate·dYᵀX in one GEMM, addmm_ inside backward: no gradient is
+stored, and no pass over the weights follows.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kernels.problem import Problem
 from macro.changes import _parts
 from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
-WGRAD, UPDATE = " wgrad", " update"  # ends of the names of rows
-SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}
+WGRAD, UPDATE = " wgrad", " update"  # suffixes of rows' names
+SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}  # transposition before and after the change
 
 
 def _applies_transposed(step: Step, value: str) -> str | None:
@@ -31,7 +31,7 @@ def _took_transposed(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_transposed(asked: PredictionInput) -> Forecast:
-    """Predict each product alone in both forms; the gradient of the weights keeps its form, transposed."""
+    """Predict forward and dgrad by measuring each product with both transpositions; wgrad does not change."""
     parts, rows = [], list(_parts.by_row(asked.before, Gemm, _parts.PRODUCTS))
     for kind, (old, new) in SWAPPED.items():
         spent = _parts.gathered(row for row in rows if row[0].endswith(f" {kind}") and _form(row[1]) == old)
@@ -61,7 +61,7 @@ def _took_update(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_update(asked: PredictionInput) -> Forecast:
-    """Predict both forms of each layer alone, over the seconds of its wgrad product and its update."""
+    """Predict each layer's wgrad and update together, by measuring both forms in isolation."""
     return _parts.each(asked, _parts.gathered(_rows(asked.before)), {"variant": "separate:torch,fused:torch"})
 
 

@@ -1,4 +1,4 @@
-"""Allocators and huge pages: how freed memory is reused costs page faults, and these the operating system's time."""
+"""Changes of the allocator and of huge pages: returned memory costs page faults, these system time."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from macro.changes.base import (
     Step,
 )
 
-MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring what new memory costs
+MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring the cost of new memory
 TUNABLES = "GLIBC_TUNABLES"
-NOTHING = 0.002  # of a step
-BESIDE = 0.3  # of the operating system's time at page faults; from the pairs of docs/whatif.md
-FEWER = 0.5  # of the page faults at most are left where freed memory is kept
+NOTHING = 0.002  # error, as a share of a step, of a prediction without page faults
+BESIDE = 0.3  # relative error of a fault's cost, by effects outside the system; from the pairs of docs/whatif.md
+FEWER = 0.5  # largest share of the page faults that is left if freed memory is kept
 CERTAIN = 3.0  # standard errors
-FEW = 512  # page faults of a step that cost next to nothing
-MANY = 4096  # … from which on what they cost shows in the operating system's time
-HUGE = "glibc.malloc.hugetlb=1"  # of glibc 2.35 and later
+FEW = 512  # so few page faults of a step cost next to nothing
+MANY = 4096  # from so many page faults of a step on, system time shows their cost
+HUGE = "glibc.malloc.hugetlb=1"  # exists since glibc 2.35
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-SINCE = (2, 35)
+SINCE = (2, 35)  # version of glibc with HUGE
 
 
 def brings(asked: PredictionInput) -> Forecast:
-    """Predict the seconds of the page faults that go, or come."""
+    """Predict the seconds saved or added by the change of page faults."""
     return Forecast((faults(asked.before, asked.after),))
 
 
 @cache
 def new_memory(page: int) -> float:
-    """Return the seconds to map, write and unmap 4 KiB less those to write. Raises SuiteError."""
+    """Measure the seconds to map and unmap 4 KiB (without writing) in pages of `page`. Raises SuiteError."""
     options = {"what": "clear", "size": MEASURED, "page": page, "memory": "touched,mapped", "vary": "memory"}
     run = _alone.run("memory", options, BUDGET)
     seconds = {
@@ -59,17 +59,17 @@ def new_memory(page: int) -> float:
 
 
 def beside(before: BaselineProfile, after: ProcessSnapshot) -> tuple[Part, ...]:
-    """Return the page faults that certainly come or go with a change of something else."""
+    """Return a part for page faults if a change of something else significantly changes them, else ()."""
     error = (before.faults_error**2 + after.faults_error**2) ** 0.5
     certain = abs(after.faults - before.faults) > max(CERTAIN * error, FEW)
     return (faults(before, after),) if certain else ()
 
 
 def faults(before: BaselineProfile, after: ProcessSnapshot) -> Part:
-    """Predict the seconds of a plain step that follow its page faults. Raises SuiteError.
+    """Predict the change of a plain step's seconds by its page faults. Raises SuiteError.
 
-    They are the operating system's time; of few page faults, what one costs by itself. BESIDE of the time covers what
-    faults do to the program's caches and page table. The faults of several threads may take turns or overlap."""
+    A fault costs the step's system time per fault or, if faults are few, the measured cost of new memory. The error
+    BESIDE covers effects on caches and page tables; faults of several threads may serialize or overlap."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
     cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
@@ -81,10 +81,10 @@ def faults(before: BaselineProfile, after: ProcessSnapshot) -> Part:
 
 
 def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
-    """Return whether most page faults are gone, as they are where freed memory is kept.
+    """Return whether most page faults are gone, as expected if freed memory is kept.
 
-    The standard error of the few steps that were seen, in which the heap may still have grown, is in favor of the
-    change. A process that had next to none, by chance of its heap's layout, shows nothing about the next one."""
+    Only a few steps are observed, in which the heap may still grow, so the standard error counts in the change's favor.
+    An unchanged process with few faults, by chance of its heap's layout, is no evidence for the next process."""
     counts = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
     if before.faults < FEW:
         return Effect(True, f"{counts}; another process of the unchanged step may have more")
@@ -92,12 +92,12 @@ def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def replaced(step: Step) -> bool:
-    """Return whether the allocator is not glibc's, by the step's setting or this environment."""
+    """Return whether another allocator than glibc's is preloaded, by the step's setting or environment."""
     return not {*preload.words(step.setting.preload), *preload.given()}.isdisjoint(preload.ALLOCATORS)
 
 
 def allocator(word: str, about: str) -> Change:
-    """Return the change to another allocator, preloaded."""
+    """Return the change that preloads allocator `word`."""
 
     def applies(step: Step, value: str) -> str | None:
         if replaced(step) or step.setting.heap != "default":
@@ -126,7 +126,7 @@ def allocator(word: str, about: str) -> Change:
 
 
 def keeps() -> Change:
-    """Return the change that makes glibc's malloc keep freed memory: M_MMAP_MAX 0, M_TRIM_THRESHOLD large."""
+    """Return the change to keep freed memory in glibc's malloc: M_MMAP_MAX 0, M_TRIM_THRESHOLD large."""
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":
@@ -188,7 +188,7 @@ def _took_huge(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_huge(asked: PredictionInput) -> Forecast:
-    """Predict the page faults that go, less what the same memory costs alone in large pages."""
+    """Predict the change by page faults, less the measured cost of the same memory in huge pages."""
     part = faults(asked.before, asked.after)
     left = 1 - new_memory(HUGE_PAGE) / new_memory(SMALL_PAGE)
     return Forecast((_parts.around(part.what, left * part.seconds, left * (part.high - part.seconds), part.of),))

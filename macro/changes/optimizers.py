@@ -1,4 +1,4 @@
-"""Forms of PyTorch's optimizer: tensor by tensor (the default on a CPU), all at once, one pass each."""
+"""Changes of PyTorch's optimizer: foreach or fused, instead of the default loop over tensors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from kernels.ops.optimizer.libraries import FUSED
 from macro.changes import _alone, _parts
 from macro.changes.base import BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 
-MOST = 4 << 20  # values of all tensors together, where they are small
-TIMES, BYTES = 2, 12  # the last-level cache that a tensor's operands exceed where they do so in the step; of a value
+MOST = 4 << 20  # values of all tensors of the benchmark together, unless two tensors exceed it
+TIMES, BYTES = 2, 12  # largest operands of a tensor, in last-level caches; bytes of operands for each value
 
 
 def optimizer(form: str, about: str) -> Change:
-    """Return the change to another form of the optimizer."""
+    """Return the change to optimizer form `form`, foreach or fused."""
 
     def applies(step: Step, value: str) -> str | None:
         if why := step.refuses_knob("optimizer", form, compiled=True):
@@ -28,7 +28,7 @@ def optimizer(form: str, about: str) -> Change:
         return Effect(actual == form, f"PyTorch's optimizer is {actual}")
 
     def brings(asked: PredictionInput) -> Forecast:
-        """Predict from the rule alone, over tensors of a layer's mean size, in the present and the other form."""
+        """Predict by measuring both forms of the rule in isolation, over tensors of a layer's mean size."""
         before, network = asked.before, asked.unchanged.plan.network
         seconds = before.kinds("optimizer")
         if not seconds:
@@ -36,7 +36,7 @@ def optimizer(form: str, about: str) -> Change:
         if network.rule == "nesterov" and "foreach" in (form, "foreach" * _foreach(before)):
             return Forecast(why="all at once nesterov changes the gradients, and is not measured by itself")
         sizes = [size for node in network.nodes if (size := node.count)]
-        # Passes over one tensor find in caches what the pass before left there: larger ones are alike from there on.
+        # A pass over a tensor finds in cache what the previous pass left: beyond the cache, sizes make no difference.
         alike = TIMES * open_device("cpu").limits().usable_cache // BYTES
         size = max(1024, min(sum(sizes) // len(sizes), alike))
         options = {
@@ -63,7 +63,7 @@ def optimizer(form: str, about: str) -> Change:
 
 
 def _foreach(before: BaselineProfile) -> bool:
-    """Return whether the optimizer takes all tensors at once now, by the functions that samples are in."""
+    """Return whether the unchanged optimizer uses foreach, by the sampled functions."""
     return any("foreach" in x for x in before.symbols)
 
 

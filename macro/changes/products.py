@@ -1,8 +1,7 @@
-"""Products by library, from the functions of samples, and preloaded libraries that change or replace MKL's.
+"""Changes of matrix products: preloaded libraries that change or replace MKL's; checks by samples.
 
-On a processor of another vendor than its own, MKL calls mkl_serv_intel_cpu_true and, where it returns 0, takes its AVX2
-kernels even where AVX-512 is there; a function of that name that returns 1 is preloaded. OpenBLAS and BLIS have a
-sgemm_ in place of MKL's.
+MKL calls mkl_serv_intel_cpu_true and, if it returns 0 (a processor of another vendor), runs its AVX2 kernels even with
+AVX-512; the preloaded function of that name returns 1. OpenBLAS and BLIS define sgemm_ in place of MKL's.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from kernels.libs import openblas, preload
 from macro.changes import _parts
 from macro.changes.base import FUNCTIONS, BaselineProfile, Change, Effect, ProcessSnapshot, Step
 
-MKL = ("pytorch", "keras-torch")  # rows whose products are MKL's; the wheels of PyTorch have it inside, on x86-64
-RARE = 0.05  # of the samples in products: a family with fewer is ignored
-VENDOR = "GenuineIntel"  # MKL's own
-TELLING = 5  # samples that would be there if nothing had changed
+MKL = ("pytorch", "keras-torch")  # frameworks whose products are MKL's; PyTorch's x86-64 wheels contain MKL
+RARE = 0.05  # a kernel family with a smaller share of the samples in products is ignored
+VENDOR = "GenuineIntel"  # the vendor whose processors MKL is made for
+TELLING = 5  # samples expected without the change, below which their absence is no evidence
 CHANGED = {
     "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
     "sgemm-openblas": "OpenBLAS multiplies, not MKL",
@@ -45,9 +44,9 @@ def preloaded(
     took: Callable[[BaselineProfile, ProcessSnapshot], Effect],
     needless: Callable[[], str | None] = lambda: None,
 ) -> Change:
-    """Return the change that preloads a library which changes MKL's products.
+    """Return the change that preloads library `word` to change or replace MKL's products.
 
-    `took` is called where the library is mapped; `needless` returns why it changes nothing on this machine."""
+    `took` checks its effect once the library is mapped; `needless` returns why it has none on this machine, or None."""
 
     def shown(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         if preload.missing([word], before.maps) is None:
@@ -71,7 +70,7 @@ def preloaded(
 
 
 def applies(step: Step, word: str) -> str | None:
-    """Return the reason why a library that changes MKL's products cannot be preloaded, or None."""
+    """Return the reason why preloading a library that changes MKL's products does not apply, or None."""
     loaded = (*preload.words(step.setting.preload), *preload.given())
     if word in loaded:
         return "it is made already"
@@ -88,7 +87,7 @@ def absent(word: str) -> str | None:
 
 
 def gone(before: BaselineProfile, after: ProcessSnapshot, functions: re.Pattern[str], named: str) -> Effect:
-    """Check that no sample is in these functions any more, where as many as there were would show."""
+    """Check that no sample is in these functions any more, with enough samples for this to be evidence."""
     was, now = (sum(n for x, n in seen.symbols.items() if functions.search(x)) for seen in (before, after))
     all_before, all_now = (sum(seen.symbols.values()) for seen in (before, after))
     evidence = f"{was} of {all_before} samples in {named} before, {now} of {all_now} with it"
@@ -96,7 +95,7 @@ def gone(before: BaselineProfile, after: ProcessSnapshot, functions: re.Pattern[
 
 
 def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
-    """Count the samples of each family of BLAS kernels: MKL's `set`, OpenBLAS's `core`, or both."""
+    """Count samples by family of BLAS kernels; `groups`: `set` (MKL's), `core` (OpenBLAS's), default both."""
     samples = Counter[str]()
     for symbol, count in symbols.items():
         if match := KERNEL.search(symbol):
@@ -105,13 +104,13 @@ def _families(symbols: Mapping[str, int], *groups: str) -> Counter[str]:
 
 
 def _main(symbols: Mapping[str, int], *groups: str) -> tuple[str, ...]:
-    """Return the families with at least RARE of the samples: rarer ones show in long recordings alone."""
+    """Return families with at least RARE of the samples, as rarer families show only in long recordings."""
     samples = _families(symbols, *groups)
     return tuple(sorted(name for name, count in samples.items() if count >= RARE * samples.total()))
 
 
 def others(before: BaselineProfile, after: ProcessSnapshot, *groups: str) -> Effect:
-    """Check that products run in other kernels than before."""
+    """Check that products run in other kernel families than before."""
     was, now = (_main(x.symbols, *groups) for x in (before, after))
     if not was or not now:
         return Effect(
@@ -123,7 +122,7 @@ def others(before: BaselineProfile, after: ProcessSnapshot, *groups: str) -> Eff
 
 def _took_openblas(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     path = openblas.path("scipy")
-    if path is None or path.name not in after.maps:  # NumPy's own is another file
+    if path is None or path.name not in after.maps:  # NumPy's OpenBLAS is another file
         return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
     if not _families(before.symbols, "set"):
         return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
@@ -133,7 +132,7 @@ def _took_openblas(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _took_blis(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
-    """Check that no product is left in MKL's kernels: BLIS's own kernels have no names."""
+    """Check that no sample is left in MKL's kernels, as BLIS's kernels have no symbols."""
     effect = gone(before, after, KERNEL, "MKL's kernels")
     return Effect(effect.there, f"BLIS is mapped; {effect.evidence}")
 

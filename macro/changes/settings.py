@@ -1,4 +1,4 @@
-"""Settings of a step: its threads, libraries' instruction set, samples, and torch.compile."""
+"""Changes of a step's settings: threads, the libraries' instruction set, batch size, torch.compile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from macro.changes.base import (
 from macro.frameworks import find
 
 PASSES = (*_parts.PASSES, "optimizer")
-LARGE = 1 << 22  # elements of the pass that stands for all
+LARGE = 1 << 22  # elements of the ReLU pass whose ratio stands for all passes
 
 
 def _applies_threads(step: Step, value: str) -> str | None:
@@ -38,7 +38,7 @@ def _applies_threads(step: Step, value: str) -> str | None:
 
 
 def _tries_threads(step: Step) -> list[str]:
-    """Return 1, half of the cores and all, without the present number."""
+    """Return 1, half of the cores and all cores, without the present number of threads."""
     return [str(count) for count in sorted({1, max(1, cores() // 2), cores()} - {step.setting.threads})]
 
 
@@ -48,7 +48,7 @@ def _took_threads(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_threads(asked: PredictionInput) -> Forecast:
-    """Predict products, convolutions and poolings alone, passes over data as one of PyTorch's."""
+    """Predict products, convolutions and poolings in isolation, memory passes like PyTorch's ReLU."""
     before = asked.before
     multiplied = before.kinds(*_parts.HAVE_PRODUCTS), lambda x: _parts.swapped(x, "threads")
     if _parts.GEMMS.get(asked.unchanged.row) != "torch":  # NumPy's passes have one thread, its convolutions partly more
@@ -112,7 +112,7 @@ def _took_batch(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 
 def _brings_batch(asked: PredictionInput) -> Forecast:
-    """Predict products, convolutions and poolings alone; passes over activations in proportion."""
+    """Predict products, convolutions and poolings in isolation, passes over activations in proportion."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
         return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
@@ -147,7 +147,7 @@ def _updates(rows: tuple[str, ...]) -> bool:
 
 
 def _axis(x: Problem, row: str, batch: int) -> str | None:
-    """Return the axis of a product that is the batch, which a gradient of weights sums over, or None."""
+    """Return the axis of a row's product that is the batch (k of a wgrad, by preference), or None."""
     order = ("k", "m", "n") if row.endswith("wgrad") else ("m", "n", "k")
     sizes = asdict(x)
     return next((name for name in order if sizes[name] == batch), None)

@@ -15,8 +15,8 @@ from reports import busy
 from reports.explanation import Breakdown, Module, Share, in_type, large
 from reports.units import scaled, seconds, signed
 
-LARGE = 0.05  # of a step: a kind or a module that is worth naming
-WORTH = 0.02  # of a step: the least saving that is worth trying
+LARGE = 0.05  # least share of a step of a kind or a module that sentences name
+WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
@@ -29,16 +29,16 @@ TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8
 
 @dataclass(frozen=True)
 class Try:
-    """A measure that may help one program, and what a user writes to take it; see remedies.toml."""
+    """A remedy that may speed up a program, with the edit or variable that applies it; see remedies.toml."""
 
     name: str
-    do: str
-    measure: str = ""
-    edit: bool = True  # into the program; False: a variable does it
-    kinds: Sequence[str] = ()  # of work that it saves at most
+    do: str  # what the user edits or sets
+    measure: str = ""  # how to measure the saving
+    edit: bool = True  # the program is edited; False: an environment variable is set
+    kinds: Sequence[str] = ()  # kinds of work whose time it saves at most
 
     def most(self, breakdown: Breakdown) -> float:
-        """Return the seconds of a step that it saves at most."""
+        """Return an upper bound of the seconds of a step that the remedy saves."""
         if self.name in ESTIMATES:
             return ESTIMATES[self.name](breakdown)
         return sum(share.a for share in breakdown.kinds if share.name in self.kinds)
@@ -56,13 +56,13 @@ def _heap(breakdown: Breakdown) -> float:
 
 
 def _update(breakdown: Breakdown) -> float:
-    """Estimate the seconds that an optimizer which is not fused takes above one pass over its parameters."""
+    """Estimate the seconds that fusing the optimizer saves: half of the update, 0 if it is fused."""
     fused = any("_fused_" in (cell.seen or "") for cell in breakdown.cells if cell.phase == "update")
     return 0.0 if fused else 0.5 * sum(cell.a for cell in breakdown.cells if cell.phase == "update")
 
 
 def _vendor(breakdown: Breakdown) -> float:
-    """Return products' seconds above the ceiling if MKL runs its kernels for other vendors' processors."""
+    """Return the GEMM seconds above the ceiling if MKL runs its generic (non-Intel) kernels, else 0."""
     generic = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in breakdown.cells)
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
@@ -72,12 +72,12 @@ TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 
 def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
-    """Return by name each edit of the program, and the seconds of a step that it saves at most."""
+    """Return the remedies that edit the program, by name, with the most seconds of a step that each saves."""
     return {remedy.name: (remedy.do, remedy.most(breakdown)) for remedy in TRIES if remedy.edit}
 
 
 def sentences(breakdown: Breakdown) -> list[str]:
-    """Return all sentences, in the order in which a reader asks."""
+    """Return all sentences about a step: its time, kinds of work, modules, overhead, then remedies."""
     return [
         _step(breakdown),
         *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
@@ -91,7 +91,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
 
 
 def first_answer(breakdown: Breakdown) -> str:
-    """Format the step and its largest kinds in one line."""
+    """Return the step's time and its four largest kinds of work in one line."""
     kinds_ = ", ".join(f"{share.name} {share.a / breakdown.step['a']:.0%}" for share in breakdown.kinds[:4])
     return f"{breakdown.name}, {breakdown.rounds} rounds: {seconds(breakdown.step['a'])} a step: {kinds_}"
 
@@ -112,7 +112,7 @@ def _step(breakdown: Breakdown) -> str:
 
 
 def _rate(breakdown: Breakdown) -> str:
-    """Write the FLOP of a step, their rate and type, the share of what this machine can."""
+    """Format a step's FLOP, their rate and types, and the share of the machine's ceiling; "" without FLOP."""
     types, step = large(breakdown.types), breakdown.step["a"]
     flops, peaks = sum(breakdown.types.values()), [breakdown.peak(name) for name in types]
     if not flops:
@@ -123,7 +123,7 @@ def _rate(breakdown: Breakdown) -> str:
 
 
 def _as_started(breakdown: Breakdown) -> Iterator[str]:
-    """Compare the step on the program's own heap with the step that keeps freed memory."""
+    """Yield a sentence that compares the step on the program's initial heap with freed memory kept."""
     if not breakdown.started:
         return
     started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
@@ -138,7 +138,7 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds that keeping freed memory saves, and whether that is certain on a quiet machine."""
+    """Return the seconds that kept memory saves, and whether they are significant without other load."""
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
@@ -163,7 +163,7 @@ def _speed(share: Share) -> str:
 
 
 def _places(breakdown: Breakdown) -> Iterator[str]:
-    """Name the largest modules that contain no other large module."""
+    """Yield a sentence on the largest modules of which no submodule takes most of the time."""
     leaves, modules = list[Module](), breakdown.modules
     for i, module in enumerate(modules):
         end = next((at for at in range(i + 1, len(modules)) if modules[at].depth <= module.depth), len(modules))
@@ -183,7 +183,7 @@ def _module(module: Module) -> str:
 
 
 def _no_work(breakdown: Breakdown) -> Iterator[str]:
-    """Name the kinds of work that neither compute nor move data which the program asked for."""
+    """Yield a sentence on the overhead: kinds of work without arithmetic, from 1 % of a step on."""
     parts = [share for share in breakdown.kinds if share.name in OVERHEAD and share.a >= 0.01 * breakdown.step["a"]]
     if parts:
         yield "No arithmetic: " + ", ".join(f"{share.name} {seconds(share.a)}" for share in parts) + "."

@@ -1,6 +1,6 @@
-"""Attribution of samples to spans: where a step's time went, by row, column and step.
+"""Attribution of samples to spans: a step's time by row, kind of work (column) and step.
 
-A sample belongs to the innermost span that contains its time, in its thread where both have one. Nothing is rescaled.
+A sample belongs to the innermost span around its time, on the same thread if threads are known. Nothing is rescaled.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ Key = tuple[tuple[str, ...], str]  # rows, column
 
 @dataclass
 class Attribution:
-    """Seconds of one process's steps by cell, a number for each step."""
+    """Seconds of one process's steps by cell (rows, column), with calls, bytes, FLOP and page faults."""
 
     steps: int
-    rounds: list[int] = field(default_factory=list)  # of each step
+    rounds: list[int] = field(default_factory=list)  # the number of each step's round
     cells: dict[Key, list[float]] = field(default_factory=dict)  # seconds of each step
-    calls: dict[Key, float] = field(default_factory=dict)  # spans a step without further ones inside
-    bytes: dict[Key, float] = field(default_factory=dict)  # of the calls' operands, where spans have them
-    flops: dict[Key, float] = field(default_factory=dict)  # of a step, where its shapes are known
-    products: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)  # how often a step makes each row's
+    calls: dict[Key, float] = field(default_factory=dict)  # innermost spans per step
+    bytes: dict[Key, float] = field(default_factory=dict)  # of the calls' operands per step, if spans report them
+    flops: dict[Key, float] = field(default_factory=dict)  # per step, if shapes are known
+    products: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)  # GEMM calls per step of each row
     seen: dict[Key, Counter[str]] = field(default_factory=dict)  # symbols of samples
-    faults: dict[tuple[str, ...], float] = field(default_factory=dict)  # page faults of a step by row, from perf
-    closure: dict[str, float | None] = field(default_factory=dict)  # docs/explain.md
+    faults: dict[tuple[str, ...], float] = field(default_factory=dict)  # page faults per step by rows, from perf
+    closure: dict[str, float | None] = field(default_factory=dict)  # shares of time covered, see docs/explain.md
 
     def by_round(self, keys: Sequence[Key]) -> Any:
-        """Return seconds, rounds × cells: means over the steps of each round, which are one cluster."""
+        """Return mean seconds of a step, rounds × cells; the steps of a round are one statistical cluster."""
         import numpy as np
 
         rounds = np.array(self.rounds)
@@ -47,15 +47,15 @@ class Attribution:
 
 
 class Place(NamedTuple):
-    """Rows and kind of the spans around a moment."""
+    """Rows and kind of work (column) of the spans that contain a moment."""
 
     rows: tuple[str, ...]
     column: str | None
-    inside: bool  # of a span that has rows
+    inside: bool  # whether a span with rows contains the moment
 
 
 def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: int) -> Attribution:
-    """Attribute the samples of one process to cells; rows of one group count as one row."""
+    """Attribute one process's samples, or else its spans' times, to cells; a group counts as one row."""
     attribution = Attribution(len(watched.steps), watched.rounds)
     starts = [start for start, *_ in watched.steps]
     wall = sum(end - start for start, end, *_ in watched.steps) * 1e-9
@@ -82,7 +82,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
     attribution.closure["threads"] = cpu / (threads * wall) if wall else None
     if watched.samples:
         attribution.cells.update(waiting(watched, threads, group))
-        for key, seconds in attribution.cells.items():  # all by the thread, so that cells sum to a wall
+        for key, seconds in attribution.cells.items():  # thread seconds to wall seconds, so that cells sum to a step
             attribution.cells[key] = [x / threads for x in seconds]
     inside = [fault for fault in watched.page_faults if _step(watched, starts, fault.time) is not None]
     faults = Counter(together(place.rows, group) for place in locate(watched.spans, inside))
@@ -92,7 +92,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
 
 
 def _count(attribution: Attribution, spans: Sequence[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> None:
-    """Add calls, bytes and products from the spans within steps."""
+    """Add to the attribution the calls, bytes and products of the spans within steps."""
     for span, key in _leaves(spans, group):
         attribution.calls[key] = attribution.calls.get(key, 0.0) + 1.0 / attribution.steps
         attribution.bytes[key] = attribution.bytes.get(key, 0.0) + span.get("bytes", 0) / attribution.steps
@@ -118,7 +118,7 @@ def _step(watched: Watched, starts: Sequence[int], time: int) -> int | None:
 
 
 def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[Place]:
-    """Return each sample's place: rows of the innermost span with rows, column of the innermost."""
+    """Return each sample's place: rows of the innermost span with rows, column of the innermost span."""
     waiting = sorted(spans, key=lambda span: (span["start"], -span["end"]))
     threads = {span.get("thread") for span in waiting} - {None}
     order = sorted(range(len(samples)), key=lambda i: samples[i].time)
@@ -139,14 +139,14 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
 
 
 def _column(span: Mapping[str, Any]) -> str | None:
-    """Return a span's kind of work, by any of the kind's words."""
+    """Return the name of a span's kind of work; None if the span has none."""
     return kinds.named(span["column"]) if span["column"] else None
 
 
 def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]]) -> list[tuple[Any, Key]]:
-    """Return spans that count as calls: with rows and a column, no part, none of their column inside."""
+    """Return the spans that count as calls: with rows and column, not a `part`, innermost of their column."""
     leaves: list[tuple[Any, Key]] = []
-    inner: dict[str, int] = {}  # by column, where the latest that began so far ends
+    inner: dict[str, int] = {}  # end of the span seen last, by column (spans come latest start first)
     for span in sorted(
         (s for s in spans if s["rows"] and s["column"] and not s.get("part")), key=lambda s: (-s["start"], s["end"])
     ):
@@ -159,7 +159,7 @@ def _leaves(spans: Iterable[dict[str, Any]], group: Mapping[str, tuple[str, ...]
 def _by_spans_alone(
     attribution: Attribution, watched: Watched, starts: Sequence[int], group: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Attribute time without samples: each span's time less that of the spans inside it."""
+    """Attribute time without samples: each span's duration less the durations of the spans inside it."""
     stack: list[dict[str, Any]] = []
     inside = 0.0
     for span in sorted(watched.spans, key=lambda s: (s["start"], -s["end"])):
@@ -171,7 +171,7 @@ def _by_spans_alone(
         at, end = span["start"], min(span["end"], watched.steps[step][1])
         rows = span["rows"] or (stack[-1]["rows"] if stack else [])
         _add(attribution, (together(rows, group), _column(span) or "dispatch"), step, (end - at) * 1e-9)
-        for above in reversed(stack):  # one may end before it does
+        for above in reversed(stack):  # an enclosing span may end before this span
             within = min(end, above["end"]) - at
             if within > 0:
                 key = (together(above["rows"], group), _column(above) or "dispatch")
@@ -184,7 +184,7 @@ def _by_spans_alone(
 
 
 def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Iterator[tuple[Rows, float]]:
-    """Yield the groups of these rows, each with its share of an operation for all."""
+    """Yield each group of these rows with its share of their common operation, by bytes if a memory pass."""
     groups = list(dict.fromkeys(group.get(name, (name,)) for name in rows))
     if len(groups) == 1 or not passes(rows, by_name):
         yield groups[0], 1.0
@@ -196,7 +196,7 @@ def shares(rows: Rows, group: Mapping[str, Rows], by_name: Mapping[str, Row]) ->
 
 
 def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> dict[Rows, float]:
-    """Convert numbers by rows into numbers by group."""
+    """Convert sums by rows into sums by group, divided by `shares`."""
     totals: dict[Rows, float] = {}
     for rows, value in sums.items():
         for members, part in shares(rows, group, by_name):
@@ -205,7 +205,7 @@ def split(sums: Mapping[Rows, float], group: Mapping[str, Rows], by_name: Mappin
 
 
 def shared(of: Attribution, group: Mapping[str, Rows], by_name: Mapping[str, Row]) -> Attribution:
-    """Return an attribution whose cells are of single groups alone."""
+    """Return the attribution with each cell of several groups divided among them, by `shares`."""
     cells: dict[Key, list[float]] = {}
     seen: dict[Key, Counter[str]] = {}
     for (rows, column), seconds in of.cells.items():

@@ -17,38 +17,38 @@ from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witnes
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 SYSTEM = ("OS memory", "OS other")
-AGREES, FEW = 0.05, 0.005  # of the operating system's own accounting, and of a step
+AGREES, FEW = 0.05, 0.005  # tolerances: a share of the time that the system accounts for, and of a step
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
-PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)}  # by a row's last words, longest first
+PHASE_OF = {word: WORDS[word] for word in sorted(WORDS, key=len, reverse=True)}  # by a row's suffix, longest first
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Ceilings of this machine with the program's threads."""
+    """Peak rates of this machine with the program's number of threads."""
 
     flops: float | None  # FLOP/s of float32
-    bytes: float | None  # a second, past caches
-    cache: int = 0  # bytes of the last of them
+    bytes: float | None  # memory bandwidth in bytes a second, caches excluded
+    cache: int = 0  # bytes of the last-level cache
     bf16: float | None = None  # FLOP/s by an instruction for bfloat16; None: there is none
-    notes: tuple[str, ...] = ()  # why a ceiling is not what was measured with so many threads
-    bf16_note: str = ""  # the same of bfloat16's
+    notes: tuple[str, ...] = ()  # why a ceiling differs from the rate measured with all threads
+    bf16_note: str = ""  # the same for the ceiling of bfloat16
 
     @property
     def named(self) -> dict[str, float]:
-        """Return the known ceilings by their names in the document."""
+        """Known ceilings by the names that the document uses."""
         flops = {PEAKS[name]: rate for name, rate in self.peaks.items()}
         return {**flops, "bytes": self.bytes} if self.bytes else flops
 
     @property
     def peaks(self) -> dict[str, float]:
-        """Return FLOP/s by type; bfloat16 without an instruction has float32's, float64 half as many."""
+        """FLOP/s by data type: float64 half of float32's, bfloat16 at least float32's; empty if unknown."""
         if not self.flops:
             return {}
         return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
 
 
 def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
-    """Return the breakdown without its sentences."""
+    """Return the breakdown of a recorded step, without sentences; `took`: seconds of watching."""
     import numpy as np
 
     threads = recording.threads
@@ -91,18 +91,18 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
 
 
 def with_sentences(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
-    """Return the breakdown with its sentences."""
+    """Return the breakdown of a recorded step with the sentences that sum it up."""
     breakdown = taken_apart(recording, took, ceilings)
     return replace(breakdown, sentences=tuple(advice.sentences(breakdown)))
 
 
 def with_spans(process: Watched) -> Watched:
-    """Replace a process's spans by those of its profiler's events, if it has any."""
+    """Replace a process's spans by spans made from its profiler events; without events keep them."""
     return replace(process, spans=modules.spans(process.events)) if process.events else process
 
 
 def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[Attribution], work: Work) -> list[Part]:
-    """Return the cells, the largest first."""
+    """Return the cells (rows × kind of work) with time, interval and work, the largest time first."""
     cells = []
     measured = any(attribution.faults for attribution in attributions)
     for i, (members, column) in enumerate(keys):
@@ -139,7 +139,7 @@ def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[At
 def _done(
     members: tuple[str, ...], column: str, work: Work, attributions: Sequence[Attribution], measured: bool
 ) -> tuple[float | None, str]:
-    """Return a cell's work in the unit of its kind, and how that is known: measured, nominal or empty."""
+    """Return a cell's work in its kind's unit and its basis, measured or nominal; (None, "") if unknown."""
     unit, key = kinds.find(column).unit, (members, column)
     if unit == kinds.FAULTS:
         faults = sum(attribution.faults.get(members, 0.0) for attribution in attributions) / len(attributions)
@@ -149,7 +149,7 @@ def _done(
 
 
 def place(row: str) -> tuple[str, str]:
-    """Split a row's name into path and phase; a role of a network's layer counts as its phase."""
+    """Split a row's name into path and phase (a layer's role becomes its phase), "" if it names no phase."""
     word = next((x for x in PHASE_OF if row.endswith(f" {x}")), "")
     return (row.removesuffix(f" {word}"), PHASE_OF[word]) if word else (row, "")
 
@@ -157,7 +157,7 @@ def place(row: str) -> tuple[str, str]:
 def _shares(
     keys: Sequence[Key], rounds: Sequence[Any], cells: Sequence[Part], done: Work, ceilings: Ceilings
 ) -> list[Share]:
-    """Sum the cells by kind; memory bounds passes only where most of their bytes come from no cache."""
+    """Sum the cells by kind; memory is the ceiling of passes only if most of their bytes miss the caches."""
     shares = []
     for name in sorted({column for _, column in keys}):
         at = [i for i, key in enumerate(keys) if key[1] == name]
@@ -194,7 +194,7 @@ def _shares(
 
 
 def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
-    """Sum the FLOP of cells by the type that they are computed in, the most first."""
+    """Sum the FLOP of cells by data type, the largest sum first."""
     typed: dict[str, float] = {}
     for key in keys:
         for name, flops in work.typed.get(key, {}).items():
@@ -203,7 +203,7 @@ def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
 
 
 def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
-    """Return the seconds that FLOP take at their types' ceilings; None where a large type has none."""
+    """Return the least seconds for these FLOP by type; None if a type of large share has no ceiling."""
     types = large(types)
     if not types or not types.keys() <= ceilings.peaks.keys():
         return None
@@ -211,7 +211,7 @@ def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:
 
 
 def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
-    """Explain the ceilings of the types that a step computes in."""
+    """Yield notes on the ceilings of the data types that a step computes in."""
     types = large(_types(work, work.typed))
     if not ceilings.flops or not types:
         return
@@ -227,20 +227,20 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
 
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:
-    """Return a step's time at each level of watching, relative to a plain step; means."""
+    """Return the mean time of a step at each level of watching, relative to an unwatched step."""
     names = sorted({x for process in processes for x in process.levels if not x.startswith("without")} - {"P0"})
     plain = gap.mean([x for process in processes for x in process.levels["P0"]])
     return {name: gap.mean([x for p in processes for x in p.levels.get(name, [])]) / plain for name in names}
 
 
 def _faults(processes: Sequence[Watched]) -> dict[str, float]:
-    """Return the page faults of a step by level."""
+    """Return the mean page faults of a step at each level of watching."""
     names = sorted({name for process in processes for name in process.faulted})
     return {name: gap.mean([x for p in processes for x in p.faulted.get(name, [])]) for name in names}
 
 
 def _started(started: Watched | None) -> dict[str, float]:
-    """Return time and page faults of a step on the heap that the program starts with."""
+    """Return time and page faults of a step on the program's initial heap; empty if not measured."""
     import numpy as np
 
     if started is None:
@@ -251,12 +251,12 @@ def _started(started: Watched | None) -> dict[str, float]:
 
 
 def closure(attributions: Sequence[Attribution], work: Work) -> dict[str, float | None]:
-    """Return how much of the steps samples, spans, names and threads cover; FLOP of a step."""
+    """Return the shares of step time that samples, spans, names and threads cover, and a step's FLOP."""
     return {**gap.covered(attributions), "flops": sum(work.flops.values()) or None}
 
 
 def _witnesses(breakdown: Breakdown) -> list[Witness]:
-    """Cross-check the operating system's time: samples of watched steps against its own accounting."""
+    """Cross-check system time: samples of watched steps against the operating system's accounting."""
     if perf.missing() or not perf.sees_kernel():
         return []
     step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
@@ -269,7 +269,7 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:
-    """List the limits of these figures."""
+    """List the conditions under which the breakdown's figures hold."""
     conditions = ["1 process: intervals hold within it; what differs from start to start is not in them"]
     conditions += perf.limits()
     if not recording.called and not any(process.spans for process in processes):

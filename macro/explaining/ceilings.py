@@ -1,4 +1,4 @@
-"""Ceilings of this machine with a program's threads: multiply-adds by type, and memory traffic."""
+"""Measurement of this machine's ceilings with a program's threads: FLOP/s by type, memory bandwidth."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from reports.units import counted, scaled
 
 LOOKS = 3
 PRODUCT = 5e-3  # seconds of a burst
-COARSE = 0.2  # seconds of all bursts of an instruction for a coarse type
+COARSE = 0.2  # seconds of all bursts of an instruction for a low-precision type
 BUDGET = "3s"
-# Bytes moved over nominal ones: a triad fetches the lines that it writes, which a pass that works in place is spared.
+# Ratio of bytes moved to nominal bytes: a triad also fetches the cache lines that it writes (write-allocate).
 MOVED = {"read": 1.0, "triad": 4 / 3}
-TIMES = 4  # as large as the last-level cache that is of use
-NEAR = 0.95  # of several times one thread's rate: so much of it threads reach together, or the report says why not
+TIMES = 4  # size of the traffic's operands over that of the usable last-level cache
+NEAR = 0.95  # of threads × one thread's rate: if all threads together reach less, a note explains it
 
 
 def measured(threads: int) -> Ceilings:
-    """Measure the ceilings in a few seconds, with nothing else at work."""
+    """Measure the ceilings with so many threads; takes a few seconds and needs an otherwise idle machine."""
     from kernels.devices import open_device
     from kernels.devices.cpu import physical_cores
 
@@ -33,9 +33,9 @@ def measured(threads: int) -> Ceilings:
 
 
 def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:
-    """Return the ceiling of so many threads on so many cores, and a note where they scale badly.
+    """Return the ceiling of `threads` threads on `cores` cores, and a note if they scale badly, else "".
 
-    `alone` and `together` are the rates of one thread and of all. A rate that other load slows down is no ceiling."""
+    `alone` and `together` are the rates of one thread and of all; a rate that other load slows is no ceiling."""
     if alone is None or threads == 1:
         return alone, ""
     most, times = alone * cores, f"{threads} × one thread's {scaled(alone, 'FLOP/s')}"
@@ -50,14 +50,14 @@ def of_threads(alone: float | None, together: float | None, threads: int, cores:
 
 
 def _single(threads: int) -> float | None:
-    """Measure multiply-adds in float32, FLOP/s."""
+    """Measure FLOP/s of float32 multiply-adds; None if so many threads cannot be started."""
     peak = Peak(threads)
     looks = [took for _ in range(LOOKS) if peak.threads == threads and (took := peak.look(PRODUCT))]
     return UNIT * threads / min(looks) if looks else None
 
 
 def _bf16(threads: int) -> float | None:
-    """Measure products of bfloat16 by the fastest instruction for them, FLOP/s; None where there is none."""
+    """Measure FLOP/s of the fastest bfloat16 instruction; None if the processor has none."""
     from kernels.devices import kind_of, open_device
     from kernels.ops.fma.fastest import bound, seconds
     from micro.measuring.ceilings import coarse_peaks
@@ -73,7 +73,7 @@ def _bf16(threads: int) -> float | None:
 
 
 def _traffic(threads: int, size: int) -> float | None:
-    """Measure bytes a second between memory and caches: the faster of a read and of a triad."""
+    """Measure memory bandwidth in bytes a second, the faster of read and triad; None if not measurable."""
     import micro
     from kernels.errors import SuiteError
 

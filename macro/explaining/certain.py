@@ -1,9 +1,9 @@
-"""Tests of a gap: which of its causes, layers, phases and cells differ for certain.
+"""Significance tests of a gap between two steps, by cause, layer, phase and cell.
 
-The tests are one family. Causes, layers, phases and cells each have a part of the error, divided equally (Bonferroni);
-a cause that differs passes its part on to its cells (inheritance procedure: Goeman and Finos, Stat. Appl. Genet. Mol.
-Biol. 11(1), 2012). Each cell is tested by itself too, so that a large difference is not lost in the noise of the other
-rows of its cause. Bars that are too small to report are not tested.
+The tests are one family. Causes, layers, phases and cells each have a share of the error, divided equally among the
+tests of each (Bonferroni); a significant cause passes its share on to its cells (inheritance procedure: Goeman and
+Finos, Stat. Appl. Genet. Mol. Biol. 11(1), 2012). Each cell is also tested by itself, so that a large difference is not
+lost in the noise of the cause's other rows. Bars that are too small to report are not tested.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from macro.explaining.rows import OUTSIDE, Row
 from reports import stats
 from reports.explanation import RESIDUAL, Bar
 
-# Chance that two equal steps have a bar of this kind, or a cell of a certain cause, that is reported to differ.
+# Familywise error: probability that two equal steps have any significant bar of this kind, or a cell by inheritance.
 ERROR = {"cause": 0.02, "layer": 0.01, "phase": 0.01}
-CELLS = 0.01  # chance that they have a cell that is reported to differ by itself
-LEAST = 0.01  # of the larger step: smaller differences are in the tables alone
+CELLS = 0.01  # probability that two equal steps have any cell that is significant by itself
+LEAST = 0.01  # share of the larger step; smaller bars appear in the tables only
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of two steps by cell."""
+    """Seconds of two steps, A and B, by cell, with their paired differences."""
 
     keys: Sequence[Key]
-    means: Sequence[Sequence[float]]  # by side and cell
-    differences: Sequence[Any]  # A less B for each pair of processes, rounds × cells
-    least: float  # that is worth reporting
+    means: Sequence[Sequence[float]]  # seconds by side and cell
+    differences: Sequence[Any]  # A less B, rounds × cells, for each pair of processes
+    least: float  # seconds below which a cell is not worth reporting
 
     def large(self, i: int) -> bool:
         """Return whether cell `i` takes long enough on one side to be worth reporting."""
@@ -42,8 +42,8 @@ class Seconds:
 def estimate(differences: Sequence[Any]) -> stats.Estimate:
     """Estimate a difference in seconds from the rounds of each pair of processes.
 
-    The error comes from the pairs; from the rounds of a single pair it holds within these processes only. No round is
-    left out, so that cells add up to the gap."""
+    The error is estimated between pairs; with a single pair, between its rounds, and holds for these processes only.
+    No round is trimmed, so that cells add up to the gap."""
     if min(map(len, differences)) < 2:
         center = sum(float(x.mean()) for x in differences) / len(differences)
         return stats.Estimate(center, ((1.0, math.inf),))
@@ -51,24 +51,24 @@ def estimate(differences: Sequence[Any]) -> stats.Estimate:
 
 
 def ends(difference: stats.Estimate) -> tuple[float, float]:
-    """Return the ends of the 95 % interval."""
+    """Return the ends of a difference's 95 % interval."""
     half = difference.half(1 - stats.SHOWN)
     return difference.center - half, difference.center + half
 
 
 def time_ends(seconds: stats.Estimate) -> tuple[float, float]:
-    """Return the 95 % interval of a time, which is never below zero."""
+    """Return the ends of a time's 95 % interval, cut at zero."""
     low, high = ends(seconds)
     return max(0.0, low), high
 
 
 def differs(difference: stats.Estimate, error: float) -> bool:
-    """Return whether zero is outside the interval that misses with this probability."""
+    """Return whether a difference is significant: zero is outside its interval of level 1 - `error`."""
     return abs(difference.center) > difference.half(error)
 
 
 def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
-    """Return the gap by cause (column), layer or phase, the largest first."""
+    """Return the gap by `what`: cause (kind of work), layer or phase, the largest difference first."""
     members: dict[str, list[int]] = {}
     for i, key in enumerate(cells.keys):
         members.setdefault(name(key, by_name, what), []).append(i)
@@ -83,7 +83,7 @@ def bars(cells: Seconds, by_name: Mapping[str, Row], what: str) -> list[Bar]:
 
 
 def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
-    """Return the error of each cell's test: its part, and what a certain cause passes on to it; or 0."""
+    """Return each cell's error level, with the share inherited from a significant cause; 0: not tested."""
     certain = {bar.name for bar in causes if bar.sure}
     left = ERROR["cause"] / max(1, sum(max(bar.a, bar.b) >= cells.least for bar in causes))
     tested = Counter(column for i, (_, column) in enumerate(cells.keys) if cells.large(i))
@@ -95,10 +95,10 @@ def errors(cells: Seconds, causes: Sequence[Bar]) -> list[float]:
 
 
 def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], left: Sequence[float]) -> Bar:
-    """Return what cells leave of plain steps, as a bar that is not tested.
+    """Return the part of plain steps that no cell explains, as a bar that is not tested.
 
-    `plain`: seconds by side, process and round; `cells`: the same, rounds × cells; `left`: the mean by side. The
-    interval is None where plain steps and cells have different rounds."""
+    `plain`: seconds by side, process and round; `cells`: rounds × cells by side and process; `left`: the mean
+    residual by side. The interval is None if plain steps and cells have different numbers of rounds."""
     pairs = [list(zip(*side, strict=True)) for side in zip(plain, cells, strict=True)]
     if any(len(steps) != len(x) for side in pairs for steps, x in side):
         return Bar(RESIDUAL, left[0], left[1], None, None, False)
@@ -108,7 +108,7 @@ def residual(plain: Sequence[Sequence[Any]], cells: Sequence[Sequence[Any]], lef
 
 
 def name(key: Key, by_name: Mapping[str, Row], what: str) -> str:
-    """Return the name of the bar that a cell belongs to."""
+    """Return the name of a cell's bar: its cause, or its layers or phases joined by ` + `."""
     rows = [by_name[name] for name in key[0] if name in by_name]
     if what == "cause":
         return key[1]

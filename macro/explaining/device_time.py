@@ -1,6 +1,6 @@
-"""The time of a GPU: kernels, copies beside none, and idle, waiting for the host or for enqueued work.
+"""Time of a GPU by activity: kernels, copies not overlapped by kernels, and idle time by its cause.
 
-`macro explain TRACE.json.gz` reports it from what a profiler recorded anywhere."""
+`macro explain TRACE.json.gz` reports it from a profiler's trace, recorded on any machine."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ NS = 1e-9
 
 @dataclass(frozen=True)
 class Kernel:
-    """All calls of one kernel, by its name, and the kind of work that it does."""
+    """All calls of a GPU kernel, summed by kernel name."""
 
     kind: str
     name: str
     calls: int
     seconds: float
-    short: str  # of its name
+    short: str  # the name without arguments and template parameters
 
 
 @dataclass(frozen=True)
 class Account:
-    """Seconds of a device by what it did, in windows of `seconds` in all."""
+    """Seconds of a device by activity, summed over the windows (steps) of a trace."""
 
     name: str
     steps: int
-    seconds: float
-    kernels: float  # at least one runs, on any stream
-    exposed: float  # copies and clears beside no kernel
-    linked: float  # of these, copies between host and device
-    unlaunched: float  # idle, while the host had not yet enqueued what comes next
-    starting: float  # idle, from then until that began
-    untold: float  # idle, where no launch is known
+    seconds: float  # of all windows
+    kernels: float  # at least one kernel runs, on any stream
+    exposed: float  # copies and clears while no kernel runs
+    linked: float  # the part of `exposed` in copies between host and device
+    unlaunched: float  # idle, before the host enqueued the next work
+    starting: float  # idle, from the enqueueing of the next work until its start
+    untold: float  # idle, where the launch of the next work is not recorded
     each: Sequence[Kernel]  # the longest first
     copied: int  # bytes
-    streams: dict[int, float]  # seconds in which each was at work
+    streams: dict[int, float]  # busy seconds of each stream
 
     @property
     def idle(self) -> float:
@@ -57,7 +57,7 @@ class Account:
 
 
 def account(device: Device, steps: Sequence[Span] = ()) -> Account:
-    """Account for the device's time in the host's steps, else from its first work to its last."""
+    """Account for the device's time in the host's steps; without steps, from its first work to its last."""
     windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
@@ -90,7 +90,7 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
 
 
 def time_range(devices: Sequence[Device]) -> Span:
-    """Return the span from the first work of any device to the last."""
+    """Return the span from the start of the first work on any device to the end of the last."""
     return min(x.start for y in devices for x in y.work), max(x.end for y in devices for x in y.work)
 
 
@@ -104,7 +104,7 @@ def _length(spans: Iterable[Span]) -> int:
 
 
 def _union(spans: Iterable[Span]) -> list[Span]:
-    """Merge overlapping spans; in order."""
+    """Merge overlapping spans and sort them."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -115,7 +115,7 @@ def _union(spans: Iterable[Span]) -> list[Span]:
 
 
 def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
-    """Split gaps by the work that ends each: not enqueued yet, enqueued, unknown or none."""
+    """Split idle time by the next work's state: not enqueued yet, enqueued, or unknown (or no next work)."""
     past, gaps = window[0], [0, 0, 0]
     for item in sorted(work, key=lambda x: x.start):
         gap = min(item.start, window[1]) - past
@@ -132,7 +132,7 @@ def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
 
 
 def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
-    """Sum the kernels in the windows by name, the longest first."""
+    """Sum calls and seconds in the windows by kernel name, the longest first."""
     calls, took = defaultdict[str, int](int), defaultdict[str, int](int)
     for item, (start, end) in inside:
         if item.kind == "kernel":
@@ -143,7 +143,7 @@ def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
 
 
 def short(name: str) -> str:
-    """Drop a kernel's arguments and template parameters, but for a functor of PyTorch's."""
+    """Return a kernel's name without arguments and template parameters, except a PyTorch functor."""
     plain = re.sub(r"^(void|static) ", "", name)
     head = re.split(r"[<(]", plain.replace("(anonymous namespace)::", ""), maxsplit=1)[0]
     functor = re.search(r"(\w+(?:Functor|Op|Ops|_impl))\b", plain[len(head) :])
@@ -166,9 +166,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_trace(argv: Sequence[str]) -> bool:
-    """Return whether the first word that is no option, nor an option's value, names a trace.
+    """Return whether the first positional argument names a trace, and not a network such as `net.json`.
 
-    It is compressed, has the key of events, is a bare list, or is long: `net.json` is a network."""
+    A trace is compressed, or JSON that has the key "traceEvents", is a bare list or is long."""
     valued = {name for action in parser()._actions if action.nargs != 0 for name in action.option_strings}
     words = [word for before, word in zip(["", *argv], argv, strict=False) if before not in valued]
     first = Path(next((word for word in words if not word.startswith("-")), ""))

@@ -1,4 +1,4 @@
-"""The document of an explanation, from two watched steps; reports/attribution.py formats it."""
+"""The document that explains the gap between two watched steps; reports/attribution.py formats it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from macro.watching.watch import Side
 from reports import units
 from reports.explanation import Cell, Explanation
 
-NAMED = 5  # cells at most that sentences name
+NAMED = 5  # at most so many cells appear in sentences
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Two sides, with their attributions and their gap."""
+    """Two sides (frameworks or settings), with their attributions and the gap between their steps."""
 
     sides: Sequence[Side]
     known: Mapping[str, Row]  # rows of the network
-    group: Mapping[str, tuple[str, ...]]  # of each row, those that one operation serves together
+    group: Mapping[str, tuple[str, ...]]  # for each row, the rows of the same fused operation
     attributions: Sequence[Sequence[Attribution]]  # by side and process
     gap: Gap
 
@@ -35,9 +35,9 @@ class Analysis:
 def explain(
     plan: Plan, sides: Sequence[Side], took: float, kernels: bool = False, stopped: str | None = None
 ) -> Explanation:
-    """Return the whole document; with `kernels` the named cells are measured by themselves.
+    """Return the document; with `kernels`, also measure the calls of the named cells in isolation.
 
-    `took`: seconds of watching; `stopped`: what ended it early."""
+    `took`: seconds of watching; `stopped`: the reason if watching ended early."""
     conditions, taken = _conditions(plan, sides), _analysis(plan, sides)
     result, names = taken.gap, [_name(side, taken.sides) for side in taken.sides]
     named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, taken.attributions, strict=True))
@@ -69,7 +69,7 @@ def explain(
 
 
 def _algorithms(side: Side, by_name: Mapping[str, Row]) -> tuple[tuple[str, str], ...]:
-    """Return rows of convolutions with the algorithm that the framework's library logged."""
+    """Return each convolution's row with the algorithm that the framework's library logged."""
     ran = side.logged.convolutions
     return tuple(
         (row.name, ran[x]) for row in by_name.values() for x in row.problems if isinstance(x, Conv) and x in ran
@@ -86,7 +86,7 @@ def _subject(plan: Plan, sides: Sequence[Side], names: Sequence[str]) -> Subject
 
 
 def so_far(plan: Plan, sides: Sequence[Side]) -> str:
-    """Format a first answer in one line."""
+    """Return a one-line preliminary answer from the rounds watched so far."""
     taken = _analysis(plan, sides)
     rounds = sum(len(process.levels["P0"]) for process in taken.sides[0].processes)
     return first_answer(taken.gap, [_name(side, taken.sides) for side in taken.sides], rounds)
@@ -105,13 +105,13 @@ def _analysis(plan: Plan, sides: Sequence[Side]) -> Analysis:
 
 
 def _complete(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Cell:
-    """Add the transposition of a cell's product on each side, and the command that measures it alone."""
+    """Add to a cell its product's transposition on each side, and the command that measures it alone."""
     how = {name: transposition(cell, side, by_name) for name, side in zip("ab", sides, strict=True)}
     return replace(cell, how=how, repeat=command(cell, plan, sides, by_name))
 
 
 def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
-    """Remove all spans where a process has none: rows of one side would have no counterpart."""
+    """Remove all spans if any process has none, as rows of one side would have no counterpart."""
     if all(process.traces for side in sides for process in side.processes):
         return sides
     return [
@@ -121,14 +121,14 @@ def _comparable(sides: Sequence[Side]) -> Sequence[Side]:
 
 
 def _name(side: Side, sides: Sequence[Side]) -> str:
-    """Return a framework's name, with the settings in which the sides differ."""
+    """Return a side's framework, with its heap if the sides' heaps differ."""
     entry, others = side.entry, [other.entry for other in sides if other is not side]
     more = [f"heap {entry.setting.heap}"] if any(o.setting.heap != entry.setting.heap for o in others) else []
     return " ".join([entry.framework.name, *more])
 
 
 def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """List the limits of these figures."""
+    """List the conditions under which the explanation's figures hold."""
     conditions = []
     if plan.generations == 1:
         conditions.append(

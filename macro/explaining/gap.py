@@ -1,7 +1,7 @@
-"""The gap between two steps as a sum over cells, each split exactly into work and rate.
+"""The gap between two steps as a sum over cells (rows × kind), each split exactly into work and rate.
 
-Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B). For a cell with amounts F and rates r = F/t, work is
-½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); where one side has no amount, all is work.
+Δ = T_A − T_B = Σ (a − b) + (ρ_A − ρ_B), ρ the residual outside all cells. For a cell with amounts F and rates r = F/t,
+work is ½(F_A − F_B)(1/r_A + 1/r_B) and rate ½(F_A + F_B)(1/r_A − 1/r_B); if a side has no amount, all is work.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from reports.explanation import RESIDUAL, Bar, Cell
 PRODUCTS = kinds.of_unit(kinds.FLOP)
 PASSES = tuple(name for name in kinds.of_unit(kinds.BYTES) if name != "packing")
 
-PROCESSES = 5  # of each side: fewer are reported to be few
-NOT_FAULTS = 10.0  # times the other side's cost of a fault
+PROCESSES = 5  # of each side; with fewer, a condition warns of wide intervals
+NOT_FAULTS = 10.0  # if OS memory per fault is so many times the other side's, faults do not explain it
 
 
 @dataclass(frozen=True)
 class Gap:
-    """The difference of two steps."""
+    """The difference of two steps, A less B, as cells and bars with a residual."""
 
-    step: dict[str, float]  # seconds of a plain step by side
-    interval: tuple[float, float]  # of the difference of plain steps, 95 %
+    step: dict[str, float]  # seconds of a plain (unwatched) step by side
+    interval: tuple[float, float]  # 95 %, of the difference of plain steps
     cells: tuple[Cell, ...]  # largest difference first
     bars: dict[str, tuple[Bar, ...]]  # by cause, layer and phase, the residual last
-    residual: dict[str, float]  # what the cells leave of a plain step
+    residual: dict[str, float]  # seconds of a plain step less those of all cells, by side
     resolution: float  # half of the interval's width
 
     def recorded(self, names: Sequence[str], sides: Sequence[tuple[Sequence[Watched], int]]) -> dict[str, Any]:
-        """Return the fields of an explanation's record that the gap and both sides' processes fill."""
+        """Return the fields of an explanation's record that derive from the gap and both sides' processes."""
         both, threads = dict(zip("ab", sides, strict=True)), sides[0][1]
         falls = {what: [bar for bar in bars if bar.name != RESIDUAL] for what, bars in self.bars.items()}
         return {
@@ -62,7 +62,7 @@ class Gap:
 def gap(
     sides: Sequence[Sequence[Watched]], attributions: Sequence[Sequence[Attribution]], by_name: Mapping[str, Row]
 ) -> Gap:
-    """Compute the gap between two sides, given as processes; `attributions`: one for each process."""
+    """Compute the gap between two sides, each given as its processes and an attribution of each process."""
     import numpy as np
 
     keys = sorted({key for side in attributions for process in side for key in process.cells})
@@ -89,12 +89,12 @@ def _cells(
     attributions: Sequence[Sequence[Attribution]],
     by_name: Mapping[str, Row],
 ) -> tuple[Cell, ...]:
-    """Return the cells, the largest difference first; `errors`: of each cell's test."""
+    """Return the cells, the largest difference first; `errors`: the error level of each cell's test."""
     faulting, cells = _faulting(sides, seconds.keys, seconds.means), []
     for i, key in enumerate(seconds.keys):
         times = seconds.means[0][i], seconds.means[1][i]
         done = amounts(key, attributions, by_name, times, faulting)
-        counts = kinds.find(key[1]).unit is not None and key[0] != (WAITING,)  # its time is work at a rate
+        counts = kinds.find(key[1]).unit is not None and key[0] != (WAITING,)  # the cell's time is work at a rate
         work, rate = split(*times, *done) if counts else (None, None)
         mostly = {name: seen(key, of) for name, of in zip("ab", attributions, strict=True)}
         amount: dict[str, float | None] = dict(zip("ab", done, strict=True))
@@ -106,7 +106,7 @@ def _cells(
 
 
 def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, float]:
-    """Split a cell's difference into work and rate, which sum to it."""
+    """Split a cell's difference a - b into work and rate, in seconds; all is work if a side has no amount."""
     if a <= 0 or b <= 0 or amount_a <= 0 or amount_b <= 0:
         return a - b, 0.0
     slow_a, slow_b = a / amount_a, b / amount_b  # seconds of one FLOP, byte, fault or call
@@ -115,7 +115,7 @@ def split(a: float, b: float, amount_a: float, amount_b: float) -> tuple[float, 
 
 
 def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Sequence[Sequence[float]]) -> list[float]:
-    """Return page faults per second of OS memory by side, 0 where the time cannot be so few faults'."""
+    """Return page faults per second of OS memory by side; 0 if faults are too few to explain the time."""
     seconds = [sum(t for key, t in zip(keys, side, strict=True) if key[1] == "OS memory") for side in means]
     faults = [mean([mean(process.faults) for process in side]) for side in sides]
     cost = [t / count if count > 0 else 0.0 for t, count in zip(seconds, faults, strict=True)]
@@ -125,7 +125,7 @@ def _faulting(sides: Sequence[Sequence[Watched]], keys: Sequence[Key], means: Se
 
 
 def seen(key: Key, side: Sequence[Attribution]) -> str | None:
-    """Return the kernel that most samples of a cell were in."""
+    """Return the kernel, `symbol (module)`, with most of a cell's samples; None without samples."""
     total: Counter[str] = Counter()
     for process in side:
         total += process.seen.get(key, Counter())
@@ -133,7 +133,7 @@ def seen(key: Key, side: Sequence[Attribution]) -> str | None:
 
 
 def covered(attributions: Sequence[Attribution]) -> dict[str, float | None]:
-    """Return how much of the steps samples, spans, names and threads cover; means over processes."""
+    """Return the shares of step time that samples, spans, names and threads cover, means over processes."""
     ratios: dict[str, float | None] = {}
     for name in ("sampling", "span", "naming", "threads"):
         values = [x for attribution in attributions if (x := attribution.closure.get(name)) is not None]
@@ -147,9 +147,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any]:
-    """Return seconds in the operating system by its own accounting, by side, per thread like cells.
+    """Return a step's seconds in the operating system by its accounting, by side, per thread like cells.
 
-    `system`: of a plain step; `watched_system`: of a watched one, which older recordings lack."""
+    `system`: of a plain step; `watched_system`: of a watched step, missing in older recordings."""
     plain = {x: mean([s for process in side for s in process.system]) / threads for x, (side, threads) in sides.items()}
     same = {x: [s for process in side for s in process.watched_system] for x, (side, _) in sides.items()}
     watched = {x: mean(taken) / sides[x][1] for x, taken in same.items() if taken}
@@ -157,17 +157,17 @@ def systems(sides: Mapping[str, tuple[Sequence[Watched], int]]) -> dict[str, Any
 
 
 def named(gap: Gap) -> list[Cell]:
-    """Return the cells whose difference is certain and large enough to report."""
+    """Return the cells whose difference is significant and large enough to report."""
     return [x for x in gap.cells if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def named_bars(gap: Gap, what: str) -> list[Bar]:
-    """Return the causes, layers or phases whose difference is certain and large enough to report."""
+    """Return the bars of `what` (cause, layer, phase) whose difference is significant and worth reporting."""
     return [x for x in gap.bars[what] if x.sure and abs(x.gap) >= LEAST * max(gap.step.values())]
 
 
 def levels(watched: Sequence[Watched]) -> dict[str, float]:
-    """Return a step's time at each level of watching, relative to a plain step; medians."""
+    """Return the median time of a step at each level of watching, relative to an unwatched step."""
     from statistics import median
 
     plain = median(x for process in watched for x in process.levels["P0"])
@@ -182,10 +182,10 @@ def amounts(
     seconds: Sequence[float],
     faulting: Sequence[float],
 ) -> list[float]:
-    """Return a cell's work by side, 0 where a side has none.
+    """Return a cell's amount of work by side, in the unit of its kind; 0 if it takes no time on a side.
 
-    `faulting`: page faults per second of OS memory, by side. Bytes are those of the spans where both sides have them,
-    else nominal: one pass over what the rows touch."""
+    `faulting`: page faults per second of OS memory, by side. Bytes come from the spans if both sides report them,
+    else they are nominal: one pass over the rows' operands."""
     members, column = key
     if column == "OS memory":
         faults = [sum(process.faults.get(members, 0.0) for process in side) / len(side) for side in attributions]
@@ -210,7 +210,7 @@ def _calls(members: tuple[str, ...], side: Sequence[Attribution]) -> float:
 
 
 def _flops(members: tuple[str, ...], side: Sequence[Attribution], by_name: Mapping[str, Row]) -> float:
-    """Return FLOP of the rows' products, each as often as the spans make it; 1 outside all rows."""
+    """Return the FLOP of the rows' products, each times its calls by the spans; 1 outside all rows."""
     if members == (OUTSIDE,):
         return 1.0
     rows = [by_name[name] for name in members if name in by_name]

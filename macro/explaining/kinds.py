@@ -1,7 +1,7 @@
-"""The kinds of work into which a step's time is divided, by names of functions, kernels and operations; see kinds.toml.
+"""Kinds of work in a step, classified by names of functions, kernels and operations; see kinds.toml.
 
-Tracers of frameworks, and older run files, may use another of a kind's words. Patterns match base names of libraries,
-never paths: a library below a folder named python3.11 is no interpreter.
+Framework tracers and older run files may use synonyms of a kind's name. Patterns match base names of libraries, never
+paths: a library below a folder named python3.11 is no interpreter.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ FLOP, BYTES, FAULTS, CALLS = "FLOP", "bytes", "page faults", "calls"  # units of
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of work."""
+    """A kind of work, such as gemm, copy or dispatch: a column of the breakdown."""
 
     name: str
-    unit: str | None = None  # of its work; None: it has none
-    cause: str | None = None  # of a difference, in words, where that does not follow from work and rate
-    words: Sequence[str] = ()  # others for it
+    unit: str | None = None  # of the work; None: the work is not counted
+    cause: str | None = None  # explains a difference in words, where work and rate do not explain it
+    words: Sequence[str] = ()  # synonyms of the name
     inclusive: bool = False  # an operation of this kind includes the products and copies inside it
-    renamed: bool = False  # an operation's span overrides the kind that its symbols have
+    renamed: bool = False  # a symbol of this kind takes the kind of the operation's span around it
 
 
 TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 KINDS = tuple(Kind(name, **fields) for name, fields in TABLES["kinds"].items())
 BY_WORD = {word: kind for kind in KINDS for word in (kind.name, *kind.words)}
 UNKNOWN = "unknown"  # begins the name of a kind that no rule matches; its module follows
-COMPOSITE = "composite"  # in the tables, where `of_operation` returns None
+COMPOSITE = "composite"  # in the tables: an operation that only calls others, without a kind
 SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
@@ -49,12 +49,12 @@ OPERATIONS: dict[str, str] = {
 
 
 def named(word: str) -> str:
-    """Return a kind's name by any of its words; a word that is not in the table stays as it is."""
+    """Return the name of the kind with this name or synonym, or the word itself if unknown."""
     return BY_WORD[word].name if word in BY_WORD else word
 
 
 def find(name: str) -> Kind:
-    """Return a kind by any of its words; for another word a new kind, without work if it is unknown."""
+    """Return the kind of this name or synonym, or a new kind: in calls, or without unit if `unknown…`."""
     return BY_WORD.get(name) or Kind(name, None if name.startswith(UNKNOWN) else CALLS)
 
 
@@ -65,24 +65,24 @@ def of_unit(unit: str) -> tuple[str, ...]:
 
 @functools.cache
 def _rules(table: str) -> Sequence[tuple[str, re.Pattern[str]]]:
-    """Return the kind and the pattern of each rule."""
+    """Return a table's rules, each a kind and a pattern."""
     return [(kind, re.compile("".join(pieces))) for kind, *pieces in TABLES[table]]
 
 
 def _first(table: str, name: str) -> str | None:
-    """Return the kind of the first rule whose pattern is in a name; None where no rule matches."""
+    """Return the kind of a table's first rule that matches the name; None if no rule matches."""
     return next((kind for kind, pattern in _rules(table) if pattern.search(name)), None)
 
 
 @functools.cache
 def _sources() -> dict[str, str]:
-    """Map the suite's C files, by stem, to the operation that each belongs to."""
+    """Map the stems of the suite's C files to the names of their operations."""
     return {path.stem: path.parent.name for path in Path(ops.__file__).parent.glob("*/*.c")}
 
 
 @functools.cache
 def of_symbol(symbol: str, module: str) -> str:
-    """Return the kind of a sample by its symbol alone; `unknown: MODULE` where no rule matches."""
+    """Return a sample's kind from its symbol and module; `unknown: MODULE` if no rule matches."""
     base = PurePath(module).name
     if "vdso" in module:
         return "OS other"
@@ -111,7 +111,7 @@ def joined(symbol: str, span: str | None) -> str:
     unnamed = symbol.startswith(UNKNOWN)
     if span is None or span == symbol:
         return symbol
-    if span == "dispatch":  # of an operation that only calls others, or handles shapes
+    if span == "dispatch":  # the operation only calls others, or handles shapes
         return span if unnamed else symbol
     if span == "data":
         return span if unnamed or symbol in ("interpreter", "dispatch") else symbol
@@ -126,7 +126,7 @@ def joined(symbol: str, span: str | None) -> str:
 
 
 def stem(name: str) -> str:
-    """Return an operation's name in the table, such as `aten::add` for `aten::add_`, else its full name."""
+    """Return the table's name of an operation (`aten::add` for `aten::add_`), or the name if not in it."""
     form = name.replace("aten::special_", "aten::")
     while form not in OPERATIONS:
         shorter = SUFFIX.sub("", form)
@@ -138,7 +138,7 @@ def stem(name: str) -> str:
 
 @functools.cache
 def _lookup(name: str) -> str | None:
-    """Return the kind by the table, else by the first rule; a view that is copied is a copy."""
+    """Return an operation's kind by the table, else by a rule, else None; a view's `_copy` form is a copy."""
     if of := OPERATIONS.get(stem(name)):
         return of
     if name.endswith("_copy") and OPERATIONS.get(name.removesuffix("_copy")) == "dispatch":
@@ -147,17 +147,17 @@ def _lookup(name: str) -> str | None:
 
 
 def known(name: str) -> bool:
-    """Return whether the tables have an operation of PyTorch, composites included."""
+    """Return whether the tables classify a PyTorch operation, if only as composite."""
     return _lookup(name) is not None
 
 
 def of_operation(name: str) -> str | None:
-    """Return the kind of an operation of PyTorch; None if it is a composite or not `known`."""
+    """Return the kind of a PyTorch operation; None if it is composite or not `known`."""
     of = _lookup(name)
     return None if of == COMPOSITE else of
 
 
 @functools.lru_cache(maxsize=4096)
 def of_kernel(name: str) -> str:
-    """Return the kind of a GPU's kernel; `unknown` where no rule matches."""
+    """Return the kind of a GPU kernel by its name; `unknown` if no rule matches."""
     return _first("kernels", name.lower()) or UNKNOWN

@@ -1,4 +1,4 @@
-"""The measurement of an explanation: rounds kept, reported at times and resumed, up to its document."""
+"""Measuring an explanation: watch rounds, append them to the run file, resume, make the document."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from macro.watching.watch import Side
 from reports import attribution, store
 from reports.record import Note, Run
 
-MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of an agent's report that are the message's
+MESSAGE = ("kind", "seq", "t_mono_ns")  # keys of an agent's report that belong to its transport
 
 
 class Kept:
-    """The rounds that have ended, of this start and of earlier ones, also as records of the run file."""
+    """The rounds that have ended, of this start and of resumed ones, appended to the run file."""
 
     def __init__(
         self, plan: Plan, sides: Sequence[Side], file: store.RunFile, say: Callable[[str], None] | None
     ) -> None:
-        """Restore the rounds that the run file holds. Raises UsageError for a file of anything else."""
+        """Restore the rounds that the run file holds. Raises UsageError if the file holds other results."""
         resume.refuse_others(file)
         self.plan, self.sides, self.file, self._say = plan, sides, file, say
         self.rounds, self.full, self._due = resume.rounds(file.run), False, FEWEST
         resume.restore(sides, self.rounds)
 
     def keep(self, rounds: Sequence[Round]) -> None:
-        """Add rounds that have ended; give a first answer where they have doubled since the last one."""
+        """Add ended rounds; report a preliminary answer each time that the number of rounds has doubled."""
         self.rounds += rounds
         if self.file.path:
             for x in rounds:
@@ -47,11 +47,11 @@ class Kept:
             self._say(document.so_far(plan, self.sides))
 
     def _last(self, latest: Round) -> bool:
-        """Return whether the document follows this round."""
+        """Return whether this round is the plan's last, so that the document follows."""
         return latest.ended and sum(pair.ended for pair in recording.pairs(self.rounds)) >= self.plan.generations
 
     def append(self, note: Note) -> None:
-        """Append to the run file as long as it has room: minutes of watching go on without."""
+        """Append to the run file; once the disk is full, warn and watch on without appending."""
         try:
             if not self.full:
                 self.file.append(note)
@@ -60,25 +60,25 @@ class Kept:
             self.full = True
 
     def count(self) -> int:
-        """Return the number of rounds of each side that count."""
+        """Return the number of rounds per side that count for the document."""
         return sum(pair.number + 1 for pair in recording.counting(recording.pairs(self.rounds)))
 
     def fill(self) -> None:
-        """Give the sides their processes that count."""
+        """Set each side's processes to those whose rounds count."""
         for number, side in enumerate(self.sides):
             side.processes = recording.processes(self.rounds, number)
 
 
 def finished(run: Run) -> Note | None:
-    """Return the last complete explanation that a run holds."""
+    """Return a run's last explanation that was not stopped early, or None."""
     notes = [note for note in run.notes if note.topic == attribution.TOPIC and not note.data.get("stopped")]
     return notes[-1] if notes else None
 
 
 def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note, int]:
-    """Watch what is left of the plan; return the document of all rounds that count, and the exit code.
+    """Watch the plan's remaining rounds; return the document of all rounds that count, and the exit code.
 
-    If it is stopped, or a process fails, the document covers the rounds that had ended, if any count."""
+    If interrupted, or if a process fails, the document covers the ended rounds; without any, raises the cause."""
     taken, began, stopped, code = recording.pairs(kept.rounds), time.monotonic(), None, 0
     if count := kept.count():
         say(f"{kept.file.path} holds {count} rounds of each side: they count, what is left is watched now")
@@ -105,7 +105,7 @@ def _summary(kept: Kept) -> str:
 
 
 def recording_of(plan: Plan, side: Side) -> Recording:
-    """Return the recording of all processes that count."""
+    """Return the recording of a side's processes, with the facts about the program and its setting."""
     entry = side.entry
     about = {
         "script": f"{plan.network.name} {entry.framework.name}",
@@ -120,7 +120,7 @@ def recording_of(plan: Plan, side: Side) -> Recording:
 
 
 def keep_recordings(plan: Plan, sides: Sequence[Side], run_file: Path, say: Callable[[str], None]) -> bool:
-    """Write the recordings beside the run file, over those of a part of it; False where there was no room."""
+    """Write each side's recording beside the run file, replacing older ones; return False if that fails."""
     for i, side in enumerate(sides):
         path = kg.beside(run_file, i, len(sides))
         try:

@@ -1,9 +1,9 @@
-"""Spans of a PyTorch program from its profiler's events, by module, phase and kind, and the tree of its modules.
+"""Spans of a PyTorch program from profiler events, by module, phase and kind; the tree of its modules.
 
-Backward is linked to forward by autograd's sequence numbers. With gradients enabled an operation reports the next
-number, and one that creates no node shares that with the operation that follows: so a node was created by the last
-operation with the greatest number that is not above the node's. A node is reported twice, the second time with a number
-of its own, which no operation has.
+Backward is linked to forward by autograd's sequence numbers. With gradients enabled, an operation reports the next
+number. An operation that creates no node shares this number with the next operation, so a node's creator is the last
+operation with the greatest number not above the node's number. The profiler reports a node twice, the second time with
+another number that no operation has.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from macro.explaining import kinds
 from macro.watching.recording import Event
 from reports.explanation import Module, Part
 
-FOLDED = 3  # siblings of a module from which on they are one line
+FOLDED = 3  # from so many alike siblings on, they are shown as one line
 MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the agent names its spans
 NODE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "AccumulateGrad"
-CHECKPOINT = "CheckpointFunctionBackward"  # of a reentrant one: what it calls itself is recomputed
+CHECKPOINT = "CheckpointFunctionBackward"  # reentrant checkpointing: the operations that it calls are recomputed
 LOADER, ZERO, STEP = "enumerate(DataLoader)", "Optimizer.zero_grad#", "Optimizer.step#"
 PHASES = (
     "data",
@@ -46,30 +46,30 @@ LOGS = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::to
 
 @dataclass(frozen=True)
 class Where:
-    """A path of modules, or a word in parentheses for what is in no module, and a phase."""
+    """A module's path, or a word in parentheses outside all modules, with a phase."""
 
     path: str
     phase: str
 
     @property
     def row(self) -> str:
-        """The row's name."""
+        """The name of the row: path and phase."""
         return f"{self.path} {self.phase}"
 
 
 @dataclass
 class _Open:
-    """An event around others."""
+    """An event that may enclose later events."""
 
     event: Event
     where: Where | None
-    node: bool  # it is in a node of autograd
-    updates: bool  # it is in an optimizer's step
+    node: bool  # the event is, or is inside, a node of autograd
+    updates: bool  # the event is inside an optimizer's step
 
 
 @dataclass
 class _Lane:
-    """A profiler thread so far: numbers of its operations, the place of each, and the last node's place."""
+    """State of a profiler thread: its operations' sequence numbers and places, and the last node's place."""
 
     numbers: list[tuple[int, int]] = field(default_factory=list)
     places: list[Where | None] = field(default_factory=list)
@@ -77,7 +77,7 @@ class _Lane:
 
 
 def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return spans in order of start, outer ones first, each with rows, column and the system's thread."""
+    """Return spans in order of start, outer spans first, each with rows, column and system thread."""
     return [
         {
             "start": event.start,
@@ -92,7 +92,7 @@ def spans(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str | None]]:
-    """Yield each event with its place and kind of work."""
+    """Yield each event, in order of start, with its place and its kind of work, None if unknown."""
     lanes: dict[int, _Lane] = {}
     open_: dict[int, list[_Open]] = {}
     ordered = sorted(events, key=lambda e: (e.start, -e.end))
@@ -104,7 +104,7 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
         up = above[-1] if above else None
         where = _where(event, up, lanes)
         is_node = event.name.startswith(NODE)
-        again = up is not None and up.event.name == NODE + event.name  # the second report of the node above it
+        again = up is not None and up.event.name == NODE + event.name  # the second report of the enclosing node
         if event.sequence >= 0 and not is_node and not again:
             lane = lanes.setdefault(event.lane, _Lane())
             lane.numbers.append((event.sequence, event.start))
@@ -116,9 +116,9 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
 
 
 def _unmade(ordered: Sequence[Event]) -> set[int]:
-    """Return the ids of events in which recomputations stopped, once all was saved that backward needs.
+    """Return the ids of events in which a recomputation stopped early, as backward had all it needs.
 
-    A product saves its factors before it runs, so that one that stopped did not run; saving itself detaches."""
+    A product saves its factors before it runs, so a product that stopped did not run. Saving calls detach."""
     last, ids = dict[int, Event](), set[int]()
     for event in ordered:
         if event.name == STOPPED and event.thread in last:
@@ -149,7 +149,7 @@ def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | N
 
 
 def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Where | None:
-    """Return the place of the operation that created a node; for gradient accumulation, the last node's."""
+    """Return the place of a node, from the operation that created it, or the last node's if accumulating."""
     current = lanes.setdefault(event.lane, _Lane())
     if event.sequence < 0 or event.name.endswith(ACCUMULATES):
         return current.last or around
@@ -164,7 +164,7 @@ def _backward(event: Event, lanes: dict[int, _Lane], around: Where | None) -> Wh
 
 
 def _phase(name: str) -> str:
-    """Return the phase of an operation that is in no module."""
+    """Return the phase of an operation outside all modules: loss, logging, copy or script."""
     if any(word in name for word in LOSSES):
         return "loss"
     if name in LOGS:
@@ -173,7 +173,7 @@ def _phase(name: str) -> str:
 
 
 def _column(event: Event, updates: bool) -> str | None:
-    """Return the kind of work by name: dispatch for a composite, None where the symbols inside decide."""
+    """Return an event's kind of work by its name: dispatch for a composite, None to classify by symbols."""
     name = event.name
     if name.startswith(LOADER):
         return "data"
@@ -185,7 +185,7 @@ def _column(event: Event, updates: bool) -> str | None:
 
 @dataclass
 class _Node:
-    """A path, with its cells and the nodes below it."""
+    """A node of the module tree, with its cells and child nodes."""
 
     name: str
     cells: list[Part] = field(default_factory=list)
@@ -199,12 +199,12 @@ class _Node:
             yield from node.all()
 
     def shape(self) -> tuple[object, ...]:
-        """Return the names below at all depths, which alike siblings share."""
+        """Return the descendants' names, nested; siblings with the same names are alike."""
         return tuple((name, node.shape()) for name, node in sorted(self.below.items()))
 
 
 def tree(cells: Sequence[Part]) -> list[Module]:
-    """Return the modules, outer ones first, in the order of their time."""
+    """Return the modules depth-first, siblings by time, the longest first."""
     root = _Node("")
     for cell in cells:
         node = root
@@ -215,7 +215,7 @@ def tree(cells: Sequence[Part]) -> list[Module]:
 
 
 def _folded(node: _Node) -> _Node:
-    """Fold numbered children that are alike into one, `0–11`."""
+    """Fold runs of alike numbered children into one child, named such as `0–11`."""
     names = sorted(node.below, key=lambda name: (0, int(name)) if name.isdigit() else (1, 0))
     below: dict[str, _Node] = {}
     for _, alike in itertools.groupby(names, key=lambda name: node.below[name].shape() if name.isdigit() else name):
@@ -229,7 +229,7 @@ def _folded(node: _Node) -> _Node:
 
 
 def _merged(name: str, nodes: Sequence[_Node]) -> _Node:
-    """Merge nodes into one, children by name."""
+    """Merge alike nodes into one node of this name, children merged by name."""
     names = dict.fromkeys(name for node in nodes for name in node.below)
     below = {x: _merged(x, [node.below[x] for node in nodes if x in node.below]) for x in names}
     return _Node(name, [cell for node in nodes for cell in node.cells], below, len(nodes))

@@ -1,4 +1,4 @@
-"""One call of an operation, as a profiler with shapes recorded it, and the bytes that a pass over its tensors moves."""
+"""A call of a PyTorch operation, as the profiler recorded it with shapes, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES = {
     16: "c10::complex<double>",
 }
 SIZES = {name: size for size, names in BYTES.items() for name in names.split("/")}
-LISTED, INDEX = 4, 8  # bytes of an element of a list of tensors, of unknown type, and of an index
+LISTED, INDEX = 4, 8  # bytes of an element in a list of tensors (type not recorded, float32 assumed), and of an index
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class Call:
     """One call of an operation, as a profiler with shapes recorded it; fields have an item for each input."""
 
     name: str
-    shapes: Sequence[Any]  # list of int; for a list of tensors a list of those; [] for a scalar
+    shapes: Sequence[Any]  # list of int; for a list of tensors, a list of their shapes; [] for a scalar
     types: Sequence[str]  # "float", "c10::BFloat16", "Scalar", "TensorList", "" and so on
-    arguments: Sequence[Any]  # the value of a scalar, or a list of them
-    strides: Sequence[Any] = ()  # like shapes, in elements, if recorded
+    arguments: Sequence[Any]  # values of scalars and of lists of scalars
+    strides: Sequence[Any] = ()  # like shapes, in elements; empty if not recorded
 
 
 @dataclass(frozen=True)
 class Amount:
-    """Nominal FLOP of products and convolutions, 0 of passes, and the least bytes read and written."""
+    """Nominal work of a call: FLOP (0 for memory passes), and the least bytes read and written."""
 
     flops: float
     bytes: float
@@ -44,7 +44,7 @@ def base(call: Call) -> str:
 
 
 def only(call: Call, *names: str) -> str:
-    """Return an operation's base name. Raises LookupError, since its work is unknown, if not of `names`."""
+    """Return an operation's base name. Raises LookupError (work unknown) if it is not among `names`."""
     if base(call) not in names:
         raise LookupError(call.name)
     return base(call)
@@ -55,12 +55,12 @@ def count(shape: Iterable[int]) -> int:
 
 
 def tensor_bytes(call: Call, i: int = 0) -> int:
-    """Bytes of an input tensor, or of another like it."""
+    """Return the bytes of input tensor `i`."""
     return SIZES[call.types[i]] * count(call.shapes[i])
 
 
 def read(call: Call, i: int) -> int:
-    """Bytes of an input read once, 0 if it is no tensor; an axis with stride 0 counts as one element."""
+    """Return the bytes to read input `i` once, 0 if it is no tensor; axes of stride 0 count as length 1."""
     shape, strides = call.shapes[i], call.strides[i] if call.strides else ()
     if call.types[i] == "TensorList":
         return LISTED * sum(count(x) for x in shape)
@@ -80,18 +80,18 @@ POOLS = {"max_pool2d_with_indices", "max_pool3d_with_indices", "mkldnn_max_pool2
 POOLS |= {"avg_pool2d", "avg_pool3d"}
 NORMS = {"native_batch_norm", "native_layer_norm", "native_group_norm", "cudnn_batch_norm"}
 NORMS |= {"_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
-TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}  # a byte each
-SCANS = {"cumsum", "cumprod", "logcumsumexp", "_logcumsumexp"}  # with a result as long as the input
+TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}  # bool results
+SCANS = {"cumsum", "cumprod", "logcumsumexp", "_logcumsumexp"}  # the result is as long as the input
 MOVES = {"cat", "flip", "roll", "sort", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"}
-# Index of the input that has as many elements as are moved.
+# Index of the input whose number of elements is the number moved.
 MOVED = {"gather": 2, "scatter": 2, "scatter_add": 2, "index_put": 2, "_index_put_impl": 2, "index_add": 3}
-READS = {"gather", "index_select"}  # nothing but what is moved
-PARAMETERS = {"_fused_adam": 7, "_fused_adamw": 7, "_fused_adagrad": 5, "_fused_sgd": 3}  # passes
-STATE = {"_fused_adam": 4, "_fused_adamw": 4, "_fused_sgd": 2}  # a list that, if there, is read and written too
+READS = {"gather", "index_select"}  # no full copy of the input comes before the moved elements
+PARAMETERS = {"_fused_adam": 7, "_fused_adamw": 7, "_fused_adagrad": 5, "_fused_sgd": 3}  # passes over the parameters
+STATE = {"_fused_adam": 4, "_fused_adamw": 4, "_fused_sgd": 2}  # index of an optional state list, read and written
 
 
 def _normalize(call: Call) -> int:
-    """Bytes of a normalization; with known statistics its input is read once."""
+    """Return the bytes of a normalization; with known statistics (inference) its input is read only once."""
     name = only(call, *NORMS)
     if "backward" in call.name:
         return 4 * tensor_bytes(call)
@@ -100,7 +100,7 @@ def _normalize(call: Call) -> int:
 
 
 def _pool(call: Call) -> int:
-    """Bytes of input and result, and of indices where they are a result or an input."""
+    """Return the bytes of a pooling or resampling: input, result, and indices if it has them."""
     if "backward" in call.name:
         resized = SIZES[call.types[0]] * count(call.arguments[2]) if "upsample" in call.name else 0
         return inputs(call) + resized
@@ -115,7 +115,7 @@ def _pool(call: Call) -> int:
 
 
 def _along(call: Call, axis: int, size: int) -> int:
-    """Return the number of windows along an axis; if rounded up, the last one may reach over the edge."""
+    """Return the number of windows along an axis; with ceil_mode the last window may reach over the edge."""
     dilations = [4] if "max" in call.name else []
     taps, stride, padding, *dilation = (
         call.arguments[i][axis] for i in (1, 2 if call.arguments[2] else 1, 3, *dilations)
@@ -129,14 +129,14 @@ def _softmax(call: Call) -> int:
     name, backward = base(call), "backward" in call.name
     if name in ("_softmax", "_log_softmax", "_masked_softmax"):
         return tensor_bytes(call) * (3 if backward else 2)
-    if name.startswith("nll_loss"):  # of each row one element; the gradient is cleared first
+    if name.startswith("nll_loss"):  # touches one element of each row; the gradient is cleared first
         rows = count(call.shapes[1 + backward])
         return INDEX * rows + (tensor_bytes(call, 1) if backward else rows * SIZES[call.types[0]])
     return inputs(call) + (tensor_bytes(call, 1) if backward else 0)
 
 
 def _embed(call: Call) -> int:
-    """Bytes of rows read and written; the backward pass also clears the whole table."""
+    """Return the bytes of an embedding: rows read and written; backward also clears the table's gradient."""
     if base(call) == "embedding_dense_backward":
         return 2 * tensor_bytes(call) + SIZES[call.types[0]] * count((call.arguments[2], call.shapes[0][-1]))
     only(call, "embedding")
@@ -144,7 +144,7 @@ def _embed(call: Call) -> int:
 
 
 def _compute(call: Call) -> int:
-    """Bytes of inputs and result: broadcast, of the widest type; in place or a list, the first input."""
+    """Return the bytes of an element-wise call: inputs, and the broadcast result in the widest type."""
     name = base(call)
     if call.types[0] == "TensorList" or call.name.endswith("_"):
         return inputs(call) + read(call, 0)
@@ -156,7 +156,7 @@ def _compute(call: Call) -> int:
 
 
 def _copy(call: Call) -> int:
-    """Bytes of the index, of moved elements twice, and of a full copy first where it is not in place."""
+    """Return the bytes of a copy: index, moved elements twice, and first a full copy if not in place."""
     name = base(call)
     if name in ("copy_", "_foreach_copy"):
         return inputs(call)
@@ -171,14 +171,14 @@ def _copy(call: Call) -> int:
 
 
 def _update(call: Call) -> int:
-    """Bytes of an optimizer's pass: parameters and state are read and written, gradients read."""
+    """Return the bytes of a fused optimizer: parameters and state read and written, gradients read."""
     name = base(call)
     further = 2 if name in STATE and call.shapes[STATE[name]] else 0
     return read(call, 0) * (PARAMETERS[name] + further)
 
 
 def _once(call: Call) -> int:
-    """Bytes of one pass over the first tensor. Raises LookupError where it is none."""
+    """Return the bytes of one pass over the first input. Raises LookupError if it is no tensor."""
     if call.types[0] not in SIZES and call.types[0] != "TensorList":
         raise LookupError(call.name)
     return read(call, 0)

@@ -1,6 +1,6 @@
-"""Nominal work of one call of an operation and of one step, by shapes, and the benchmark that measures a call alone.
+"""Nominal work of a call and of a step, from shapes, and the benchmark that measures a call alone.
 
-An amount includes the calls inside: of nested calls that have one, count the outermost.
+A call's amount includes the calls inside it, so of nested calls with an amount only the outermost counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from macro.explaining.rows import OUTSIDE
 from macro.watching.recording import Called
 
 MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf16"}, "c10::Half": {"dtype": "fp16"}}
-# Which inputs are the two factors; of a linear layer the second is N×K, and may be packed.
+# Indices of the inputs that are the two factors; a linear layer's second factor is N×K, and may be packed.
 FACTORS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "_scaled_mm": (0, 1), "addmm": (1, 2), "addmv": (1, 2)}
 FACTORS |= {"baddbmm": (1, 2), "addbmm": (1, 2), "_addmm_activation": (1, 2)}
 LINEAR = {"mkldnn_linear": (0, 1), "_weight_int8pack_mm": (0, 1), "mkldnn::_linear_pointwise": (0, 1)}
@@ -28,7 +28,7 @@ FACTORS |= LINEAR
 COMPUTED = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 COMPUTED |= dict.fromkeys(("signed char", "unsigned char", "c10::qint8", "c10::quint8"), "int8")
 BACKWARD = "convolution_backward"
-# Which arguments are stride, padding, dilation and groups; one that is not among them is 1.
+# Indices of the arguments stride, padding, dilation and groups; -1: not an argument, the setting is 1.
 CONVOLUTIONS = {
     BACKWARD: (4, 5, 6, 9),
     "convolution_overrideable": (3, 4, 5, 8),
@@ -42,7 +42,7 @@ TRANSPOSED = {BACKWARD: 7, "convolution_overrideable": 6}
 
 
 def amount(call: Call) -> Amount | None:
-    """Return the work of a call; None where it is unknown."""
+    """Return the nominal work of a call, or None if it is unknown."""
     of = of_operation(call.name)
     if of == "dispatch":
         return Amount(0.0, 0.0)
@@ -55,15 +55,15 @@ def amount(call: Call) -> Amount | None:
 
 
 def precision(call: Call) -> str:
-    """Return the type in which a product is computed: that of its first factor."""
+    """Return the data type in which a product is computed: the type of its first factor."""
     name = call.types[FACTORS.get(base(call), (0,))[0]]
     return COMPUTED.get(name, name.removeprefix("c10::"))
 
 
 def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """Return the benchmark of micro and options that measure this call by itself; None if there are none.
+    """Return micro's benchmark and options that measure this call by itself, or None if there are none.
 
-    A convolution's backward pass has two of equal work: the image's gradient is taken if it is computed."""
+    A convolution's backward pass is two products of equal work; the benchmark is dgrad if the call computes it."""
     try:
         if of_operation(call.name) == "convolution":
             return _conv_options(_plain(call))
@@ -73,14 +73,14 @@ def alone(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _plain(call: Call) -> Call:
-    """Drop the second operand that some of oneDNN's fused products add; it lies before the weights."""
+    """Drop the operand that some fused oneDNN products add; it is the input before the weights."""
     if not call.name.startswith("mkldnn::_") or len(call.shapes[2]) < 2:
         return call
     return Call(call.name, *([*x[:1], *x[2:]] for x in (call.shapes, call.types, call.arguments, call.strides)))
 
 
 def _product(call: Call) -> tuple[int, int, int, int]:
-    """Return batch, m, n and k."""
+    """Return batch, m, n and k of a matrix product."""
     a, b = (call.shapes[i] for i in FACTORS[base(call)])
     if base(call) in LINEAR:
         return 1, count(a[:-1]), count(b) // a[-1], a[-1]
@@ -106,13 +106,13 @@ def _gemm_options(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _stored(shape: Sequence[int], strides: Sequence[int]) -> str:
-    """Return micro's letter: t if the columns lie one after the other in memory, else n."""
+    """Return micro's transposition letter: t if the matrix is stored by columns, else n."""
     by_rows = strides[-1] == 1 and (len(shape) < 2 or shape[0] == 1 or strides[0] >= shape[1])
     return "t" if strides[0] == 1 and not by_rows else "n"
 
 
 def _each(call: Call, i: int, axes: int) -> list[int]:
-    """Return a setting of each axis; a single number is for all, and a missing one is 1."""
+    """Return a convolution's setting for each axis; a scalar holds for all axes, a missing argument is 1."""
     value = call.arguments[i] if i >= 0 else 1
     values = list(value) if isinstance(value, Sequence) else [value]
     return values if len(values) == axes else values * axes
@@ -122,13 +122,13 @@ def _each(call: Call, i: int, axes: int) -> list[int]:
 class _Convolution:
     """Shapes and settings of a convolution."""
 
-    inputs: tuple[int, int]  # of the call: which are x and w
+    inputs: tuple[int, int]  # indices of the call's inputs x and w
     x: Sequence[int]  # N×C×…
     w: Sequence[int]  # K×C/groups×…
     y: Sequence[int]  # N×K×…
-    stride: list[int]  # of each axis, as the next two
-    padding: list[int]
-    dilation: list[int]
+    stride: list[int]  # for each axis
+    padding: list[int]  # for each axis
+    dilation: list[int]  # for each axis
     groups: int
 
 
@@ -153,7 +153,7 @@ def _convolve(call: Call) -> tuple[int, int]:
 
 
 def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
-    """Return options of micro's conv, None where it has none with one stride and dilation for both axes."""
+    """Return options of micro's conv, or None if the call needs settings that conv lacks."""
     of = _convolution(call)
     wanted, line = [*call.arguments[10][:2]] if base(call) == BACKWARD else [], len(of.x) == 3
     (h, w), (r, s), places = ([1] * line + list(shape[2:]) for shape in (of.x, of.w, of.y))
@@ -183,7 +183,7 @@ def _conv_options(call: Call) -> tuple[str, dict[str, Any]] | None:
 
 
 def _recurrent(call: Call) -> tuple[int, int]:
-    """FLOP and bytes of oneDNN's layer over all steps; its gates are kept for the backward pass."""
+    """Return FLOP and bytes of oneDNN's recurrent layer over all steps; gates are stored for backward."""
     only(call, "mkldnn_rnn_layer")
     backward, size = "backward" in call.name, SIZES[call.types[0]]
     (steps, batch, _), weights, hidden = call.shapes[0], count(call.shapes[2]), call.shapes[5][-1]
@@ -194,7 +194,7 @@ def _recurrent(call: Call) -> tuple[int, int]:
 
 
 def _attention(call: Call) -> tuple[float, int]:
-    """FLOP and bytes; the backward pass computes the scores again: five products, not two."""
+    """Return FLOP and bytes of attention: two products; five in backward, which recomputes the scores."""
     if not call.name.startswith("aten::_scaled_dot_product_"):
         raise LookupError(call.name)
     backward = "backward" in call.name
@@ -215,18 +215,18 @@ PRODUCTS: dict[str | None, Callable[[Call], tuple[float, float]]] = {
 
 @dataclass
 class Work:
-    """Work of one step's operations, by row and kind, from their shapes, and the largest call of each."""
+    """Work of a step's operations by cell (row, kind), from shapes, with the largest call of each cell."""
 
     flops: dict[Key, float] = field(default_factory=dict)
     bytes: dict[Key, float] = field(default_factory=dict)
     calls: Counter[Key] = field(default_factory=Counter)
     largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
-    typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by the type that they are computed in
-    far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that no cache holds
+    typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by data type
+    far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that exceed the last-level cache
 
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
-    """Sum the work of one step; of nested calls that have an amount, the outermost count."""
+    """Sum the work of a step's calls, outermost if nested; `cache`: bytes of the last-level cache."""
     work, inside = Work(), dict[int, int]()
     by_event = {id(x.event): x for x in called}
     for event, where, column in modules.placed([x.event for x in called]):
@@ -258,12 +258,12 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
 
 
 def alone_command(call: Call) -> str:
-    """Return the command that measures a call by itself; empty where there is none."""
+    """Return the command that measures a call by itself, or "" if there is none."""
     again = alone(call)
     return command_line(*again) if again else ""
 
 
 def command_line(benchmark: str, options: Mapping[str, Any]) -> str:
-    """Format a benchmark's command line."""
+    """Format the command line of a micro benchmark with these options."""
     words = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in options.items()]
     return " ".join([f"python -m micro.{benchmark}", *words])

@@ -14,12 +14,12 @@ from macro.watching.recording import Recording, Watched
 from reports import busy
 from reports.explanation import Explanation
 
-NAMED = 5  # cells at most that sentences name
+NAMED = 5  # at most so many cells appear in sentences
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A recording taken apart."""
+    """A recording with the attributions and the work of its processes."""
 
     recording: Recording
     processes: Sequence[Watched]
@@ -27,17 +27,17 @@ class _Side:
     work: operation_work.Work
 
 
-# Facts of a program that are settings or results, not what it computes.
+# Facts about a program that are settings or measurements, so that they may differ between runs of the same program.
 MEASURED = ("heap", "variables", "logged", "again", "without", "peak", "perf")
 
 
 def _words(recording: Recording) -> dict[str, object]:
-    """Return the facts that tell one program from another, whatever its heap is and whatever was measured."""
+    """Return the facts that identify a program, without its heap and what was measured."""
     return {name: value for name, value in recording.program.items() if name not in MEASURED}
 
 
 def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """Return the document of the gap, by kinds of work alone where a recording has no operations."""
+    """Return the document of the gap, by kinds of work only if either recording has no operations."""
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
@@ -73,7 +73,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
 
 
 def _alike(side: _Side, other: _Side) -> _Side:
-    """Cut a side to as many processes, with as many rounds, as both sides have."""
+    """Truncate a side to the numbers of processes, and of rounds in each, that both sides have."""
     pairs = list(zip(side.attributions, other.attributions, strict=False))
     attributions, processes = [], []
     for (attribution, counterpart), process in zip(pairs, side.processes, strict=False):
@@ -97,7 +97,7 @@ def _side(recording: Recording, with_operations: bool) -> _Side:
 
 
 def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
-    """Return the rows of both sides, each with its module as its layer."""
+    """Return the rows of both sides by name, with a row's module path as its layer."""
     names = dict.fromkeys(key[0][0] for side in sides for attribution in side.attributions for key in attribution.cells)
     rows = {}
     for name in names:
@@ -107,7 +107,7 @@ def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
 
 
 def _names(a: Recording, b: Recording) -> tuple[str, str]:
-    """Return the names of both sides, by what they differ in."""
+    """Return distinct names of both sides, with the heap, threads, version or script in which they differ."""
     first, second = a.name, b.name
     if first != second:
         return first, second
@@ -121,7 +121,7 @@ def _names(a: Recording, b: Recording) -> tuple[str, str]:
 
 
 def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
-    """Return the command that measures the largest operation of a cell alone."""
+    """Return the command that measures a cell's largest operation alone, or "" if there is none."""
     for side in sides:
         if (largest := side.work.largest.get((tuple(members), column))) is not None:
             return operation_work.alone_command(largest[1])
@@ -147,13 +147,13 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
 
 
 def _busy(sides: Sequence[_Side]) -> list[str]:
-    """Name a busy machine, by the side from which others took more."""
+    """Return a sentence, if any, that warns of other load, by the side with more of it."""
     shares = [load.taken([x for process in side.processes for x in process.load]) or 0.0 for side in sides]
     sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].recording.threads)
     return [sentence] if sentence else []
 
 
 def _heap(result: gap.Gap) -> list[str]:
-    """Suggest keeping freed memory, where memory differs for certain."""
+    """Return a suggestion to keep freed memory if side A spends significantly more in OS memory."""
     sure = any(bar.name == "OS memory" and bar.gap > 0 for bar in gap.named_bars(result, "cause"))
     return [f"To try: keep freed memory: start the program with {advice.KEEP}."] if sure else []

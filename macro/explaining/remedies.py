@@ -1,6 +1,6 @@
 """Remedies for a difference: changes to a script or its start, and the commands that measure them.
 
-A remedy of a certain difference is to be tried; that of a large one that may be chance, to be checked.
+Remedies of significant causes are suggested "to try", those of large but not significant causes "to check".
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Remedy:
     """A change that may reduce a difference; see remedies.toml."""
 
     name: str
-    cause: str  # the column whose difference it is for
-    do: str  # what a user types, or writes
-    measure: str  # the command for that, formatted with net, framework and step
+    cause: str  # the kind of work (column) whose difference it may reduce
+    do: str  # what the user types or edits
+    measure: str  # the command that measures the saving, a template of net, framework and step
 
     def applies(self, cell: Cell, side: str, entry: Entry) -> bool:
-        """Return whether it applies to a cell, on the side that has more of it."""
+        """Return whether the remedy applies to a cell; `side`, a or b, is the slower side with this entry."""
         return self.name not in WHERE or WHERE[self.name](cell, cell.seen[side] or "", entry)
 
 
 def _torch(cell: Cell, seen: str, entry: Entry) -> bool:
-    """Return whether the cell is PyTorch's, that of a user's script too."""
+    """Return whether the cell's time is spent in PyTorch, in the suite's step or a user's script."""
     return entry.framework.name.startswith("pytorch") or "torch" in seen
 
 
-# Where a remedy does not apply everywhere: by the cell, the function that most of its samples are in, and the entry.
+# Conditions of remedies that do not always apply, on the cell, the symbol with most of its samples, and the entry.
 WHERE: Mapping[str, Callable[[Cell, str, Entry], bool]] = {
     "keep freed memory": lambda cell, seen, entry: entry.setting.heap == "default",
     "MKL's vendor check": lambda cell, seen, entry: seen.startswith("mkl_blas_def"),
@@ -54,14 +54,14 @@ REMEDIES = [Remedy(name, **texts) for name, texts in TEXTS["difference"].items()
 
 
 def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
-    """Return remedies of certain causes, the largest saving first, then of causes that may be chance."""
+    """Return remedies of significant causes, the largest saving first, then of causes that may be chance."""
     certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
     lines = [f"To try: {text}" for text in _lines(gap, certain, plan, sides)]
     return [*lines, *(f"To check, it may be chance: {text}" for text in _lines(gap, doubtful, plan, sides))]
 
 
 def _doubtful(gap: Gap) -> list[Bar]:
-    """Return large causes whose interval excludes 0, but not with all causes tested at once."""
+    """Return large causes that are significant alone but not after correction for multiple tests."""
     least = LEAST * max(gap.step.values())
     return [x for x in gap.bars["cause"] if x.alone and not x.sure and abs(x.gap) >= least]
 
@@ -79,7 +79,7 @@ def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> 
 
 
 def _account(sides: Sequence[Side]) -> str:
-    """Format the operating system's own accounting of plain steps, which cross-checks its share."""
+    """Format the operating system's own accounting of plain steps, a cross-check of OS memory."""
     times = [mean([x for process in side.processes for x in process.system]) for side in sides]
     parts = " against ".join(
         f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(times, sides, strict=True)
@@ -88,7 +88,7 @@ def _account(sides: Sequence[Side]) -> str:
 
 
 def _applicable(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:
-    """Yield each remedy of these causes, the seconds that it saves at most, and its entry."""
+    """Yield each remedy of these causes, the most seconds that it saves, and the slower side's entry."""
     causes = {bar.name: bar for bar in bars}
     for remedy in REMEDIES:
         if (bar := causes.get(remedy.cause)) is None:

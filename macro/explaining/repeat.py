@@ -1,4 +1,4 @@
-"""The benchmark that measures a cell's work by itself, and how much faster its best variant is."""
+"""The benchmark that measures a cell's work in isolation, and how much faster its best variant is."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from macro.watching.recording import Recording
 from macro.watching.watch import Side
 from reports.explanation import Breakdown, Cell, Fastest, Headroom
 
-MOST = 3  # operations that are measured
+MOST = 3  # at most so many operations of a breakdown are measured
 
 POOLS = {"max": "max", "average": "avg"}
 WINDOWS = (2, 3)
-LRN = (5, 0.75, 2.0)  # size, beta and k of what is measured
-DROPOUT = 0.01  # share of a dropout that is measured
+LRN = (5, 0.75, 2.0)  # size, beta and k of the normalization that micro measures
+DROPOUT = 0.01  # least dropout rate that micro measures
 
 STORED = {"forward": "nt", "dgrad": "nn", "wgrad": "tn"}  # of weights outputs × inputs, as PyTorch keeps them
 BUDGET = "4s"  # of measuring one cell's variants
-Kernels = tuple[str, dict[str, Any]]  # a benchmark of micro, and the axes and settings that it is given
+Kernels = tuple[str, dict[str, Any]]  # a benchmark of micro, and its options (axes and settings)
 PASSES = ("element-wise", "softmax and loss", "reduction", "optimizer", "pooling", "normalization", "random numbers")
 
 
 def product(cell: Cell, by_name: Mapping[str, Row]) -> Row | None:
-    """Return the row of a cell's one product, if it has exactly one."""
+    """Return the row of a cell's matrix product, or None unless there is exactly one."""
     rows = [by_name[name] for name in cell.members if name in by_name and by_name[name].product]
     return rows[0] if len(rows) == 1 else None
 
 
 def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
-    """Return the largest of a cell's convolutions; None where it has none."""
+    """Return a cell's largest convolution by FLOP, or None."""
     convolutions = [
         x for name in cell.members if name in by_name for x in by_name[name].problems if isinstance(x, Conv)
     ]
@@ -51,25 +51,25 @@ def convolution(cell: Cell, by_name: Mapping[str, Row]) -> Conv | None:
 
 
 def axes(problem: Conv) -> dict[str, Any]:
-    """Return the axes that differ from their defaults as options; equal padding of all sides as one."""
+    """Return the non-default axes of a convolution as options, equal padding of all sides as `pad`."""
     sides = SIDES if problem.pad else ()
     plain = {x.name: x.default for x in fields(problem)}
     return {name: value for name, value in asdict(problem).items() if value != plain[name] and name not in sides}
 
 
 def transposition(cell: Cell, side: Side, by_name: Mapping[str, Row]) -> str | None:
-    """Return the transposition of a cell's product, row-major; None for other cells."""
+    """Return the transposition of a cell's GEMM, row-major (such as NT); None for other cells."""
     row = product(cell, by_name)
     return as_called(row, side, by_name).trans.upper() if row is not None and cell.column == "gemm" else None
 
 
 def _sizes(p: Gemm) -> tuple[int, ...]:
-    """Return sizes that are the same for a product and its transpose, which computes the same."""
+    """Return sizes that are equal for a product and its transpose, (AB)ᵀ = BᵀAᵀ."""
     return (p.k, *sorted((p.m, p.n)))
 
 
 def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
-    """Return a row's product as the library logged it, else by the layout of its weights."""
+    """Return a row's GEMM as the library logged it, or else with the transposition of the weights' layout."""
     p, kind = row.product, row.name.rpartition(" ")[2]
     assert p is not None
     same = [x for x in side.logged.products if _sizes(x) == _sizes(p)]
@@ -83,7 +83,7 @@ def as_called(row: Row, side: Side, by_name: Mapping[str, Row]) -> Gemm:
 
 
 def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> Kernels | None:
-    """Return the benchmark of a cell by itself, for the side where it takes longer; None where micro has none."""
+    """Return the benchmark that measures a cell in isolation as the slower side runs it, or None."""
     side = sides[cell.gap <= 0]
     row = product(cell, by_name)
     if row is not None and cell.column in ("gemm", "packing"):
@@ -98,20 +98,20 @@ def repeat(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, 
 
 
 def command(cell: Cell, plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> str:
-    """Return the command that repeats a cell by itself, where micro has no benchmark steps of the framework."""
+    """Return the command that measures a cell in isolation, or without such a benchmark, the side's steps."""
     again = repeat(cell, plan, sides, by_name)
     return command_line(*again) if again else results.repeat(plan, sides[cell.gap <= 0].entry)
 
 
 def _settings(setting: Setting) -> dict[str, Any]:
-    """Return the settings that differ from their defaults."""
+    """Return threads and heap as options if they differ from their defaults."""
     plain = Setting()
     threads = {"threads": setting.threads} if setting.threads != plain.threads else {}
     return {**threads, "heap": setting.heap} if setting.heap != plain.heap else threads
 
 
 def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
-    """Return the benchmark of one layer's update, activation or its gradient, or of the loss; else None."""
+    """Return the benchmark of a cell that is a memory pass of a single row, or of the loss; else None."""
     rows = [by_name[name] for name in cell.members if name in by_name]
     if cell.column == "optimizer":  # micro.update also has it fused with the layer's wgrad
         rows = [row for row in rows if row.name.endswith("update")]
@@ -135,9 +135,9 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
 
 
 def best(again: Kernels) -> tuple[str, float] | None:
-    """Measure a product or pass, out of cache as in a step; return the fastest variant and its seconds.
+    """Measure a benchmark with cold caches, as in a step; return the fastest variant and its seconds.
 
-    None for other benchmarks, for a gradient that is measured with its forward pass, or where it cannot be measured."""
+    None if it is no product, convolution or element-wise pass, includes the forward pass, or cannot be measured."""
     benchmark, options = again
     both = options.get("phase") == "step" or "units" in options
     if benchmark not in ("gemm", "elementwise", "conv") or both:
@@ -153,7 +153,7 @@ def best(again: Kernels) -> tuple[str, float] | None:
 
 
 def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: Mapping[str, Row]) -> list[Headroom]:
-    """Measure each named product or pass by itself, and compare its best variant with the slower side."""
+    """Measure each named cell in isolation; compare the best variant with the slower side's time."""
     measured = []
     for cell in cells:
         again = repeat(cell, plan, sides, by_name)
@@ -161,7 +161,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
             continue
         try:
             fastest = best(again)
-        except KeyboardInterrupt:  # what was watched is reported all the same
+        except KeyboardInterrupt:  # the watched rounds are still reported
             break
         if fastest is not None:
             variant, seconds = fastest
@@ -171,7 +171,7 @@ def headroom(cells: Sequence[Cell], plan: Plan, sides: Sequence[Side], by_name: 
 
 
 def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
-    """Return options of micro.elementwise, a gradient's with its forward pass; None where it lacks them."""
+    """Return options of micro.elementwise for a layer's pass (gradients include forward), or None."""
     layer, given = node.layer, node.inputs[0]
     if role not in ("forward", "gradient"):
         return None
@@ -193,7 +193,7 @@ def image_pass(node: Node, role: str, batch: int) -> dict[str, Any] | None:
 
 
 def benchmarks(call: Call) -> list[Kernels]:
-    """Return the benchmarks of a call's work: two for a convolution's gradients, which are one call."""
+    """Return the benchmarks of a call's work: dgrad and wgrad if a convolution's call computes both."""
     again = alone(call)
     if again is None:
         return []
@@ -204,7 +204,7 @@ def benchmarks(call: Call) -> list[Kernels]:
 
 
 def fastest(breakdown: Breakdown, recording: Recording) -> Iterator[Fastest]:
-    """Measure the cells that take most, each by its largest call's share of the cell's work."""
+    """Measure the largest call of the longest cells; yield its best time against its share of the cell."""
     work, measured = work_of(recording.called), 0
     for cell in breakdown.cells:
         key = ((cell.row,), cell.column)

@@ -1,4 +1,4 @@
-"""The rows of a network's step, their nominal work, and the groups that fused operations make of them."""
+"""Rows of a network's step, their nominal work, and the groups of rows that fused operations serve."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FLOAT = 4  # bytes
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table of a step."""
+    """A row of a step's breakdown: one layer in one role, or an item of the whole step such as the loss."""
 
     name: str
     layer: str
     phase: str  # forward, backward, update, or the row itself
-    problems: tuple[Problem, ...]  # its products and convolutions
-    bytes: float  # read and written by one pass over the data that it touches
+    problems: tuple[Problem, ...]  # the row's matrix products and convolutions
+    bytes: float  # memory traffic of one pass over the row's operands, reads and writes
 
     @property
     def product(self) -> Gemm | None:
-        """The only problem, if it is a product of two matrices; else None."""
+        """The row's matrix product; None if the row has another problem, several or none."""
         products = [x for x in self.problems if isinstance(x, Gemm)]
         return products[0] if len(self.problems) == len(products) == 1 else None
 
@@ -43,7 +43,7 @@ class Row:
 
 
 def rows(network: Network, batch: int) -> dict[str, Row]:
-    """Return the rows of a network by name, in the order of a step."""
+    """Return the rows of a network's step by name, layer by layer, then the rows that belong to no layer."""
     by_name = {}
     taken = Counter(source for node in network.nodes for source in node.sources)
     for node in network.nodes:
@@ -58,21 +58,21 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
             sums = 3.0 * FLOAT * batch * size(node.output) * (taken[node.name] - 1)
             by_name[name] = Row(name, node.name, "backward", (), sums)
     logits = FLOAT * batch * network.classes
-    passes = 2.0 if network.loss == "softmax" else 3.0  # of other losses the targets are as large as the outputs
+    passes = 2.0 if network.loss == "softmax" else 3.0  # other losses read targets as large as the outputs
     for name in WIDE:
         by_name[name] = Row(name, "", name, (), passes * logits if name == "loss" else 0.0)
     return by_name
 
 
 def phase(role: str) -> str:
-    """Return the phase of a role: forward, backward or update."""
+    """Return the phase that a row's role belongs to: forward, backward or update."""
     if role in ("forward", "activation"):
         return "forward"
     return "update" if role == "update" else "backward"
 
 
 def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[str, tuple[str, ...]]:
-    """Return the group of each row, those that one operation serves together, but for passes over data."""
+    """Map each row to its group: the rows that a fused operation serves; pure memory passes stay apart."""
     group: dict[str, list[str]] = {}
     for names in spans:
         if passes(names, by_name):
@@ -88,19 +88,19 @@ def groups(spans: Iterable[Sequence[str]], by_name: Mapping[str, Row]) -> dict[s
 
 
 def passes(names: Sequence[str], by_name: Mapping[str, Row]) -> bool:
-    """Return whether an operation for these rows is no product, and each row is known to touch data."""
+    """Return whether these rows are memory passes only: known, with bytes, no products or convolutions."""
     return all(name in by_name and by_name[name].bytes > 0 and not by_name[name].problems for name in names)
 
 
 def together(names: Sequence[str], group: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the group of a span's rows; the rows themselves if of several groups; OUTSIDE without rows."""
+    """Return the group of a span's rows, or the rows if their groups differ, or OUTSIDE if there are none."""
     if len({group.get(name, (name,)) for name in names}) > 1:
         return tuple(names)
     return group.get(names[0], tuple(names)) if names else (OUTSIDE,)
 
 
 def called(members: Iterable[str], by_name: Mapping[str, Row]) -> str:
-    """Return a group's name, layers by their roles: `fc1 wgrad + update`, `fc1, fc2, out update`."""
+    """Return a group's name, layers joined by role: `fc1 wgrad + update`, `fc1, fc2, out update`."""
     order = list(by_name)
     names = sorted(set(members), key=lambda name: order.index(name) if name in by_name else len(order))
     layers = list(dict.fromkeys(by_name[name].layer for name in names if name in by_name and by_name[name].layer))

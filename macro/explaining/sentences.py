@@ -1,6 +1,6 @@
-"""An explanation in sentences: the gap, its certain causes, and the certain cells inside them.
+"""An explanation in sentences: the gap, its significant causes, and the significant cells inside them.
 
-Each cell has its interval, its reason and the command that repeats it.
+Each cell has its interval, its reason and the command that measures it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reports.units import scaled, seconds, signed
 
 
 def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
-    """Return the gap; its certain causes, layers and phases; the named cells, each with its command."""
+    """Return sentences on the gap, its significant causes, layers and phases, and the named cells."""
     a, b, names = gap.step["a"], gap.step["b"], subject.names
     low, high = gap.interval
     within = " within these processes" if subject.runs == 1 else ""
@@ -50,7 +50,7 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
 
 
 def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
-    """Format the gap and its certain causes after so many rounds, in one line."""
+    """Return the gap and its significant causes after so many rounds, in one line."""
     difference, (low, high) = gap.step["a"] - gap.step["b"], gap.interval
     causes = named_bars(gap, "cause")
     return (
@@ -61,7 +61,7 @@ def first_answer(gap: Gap, names: Sequence[str], rounds: int) -> str:
 
 
 def _watching(subject: Subject) -> list[str]:
-    """Report the cost of watching, where both sides were watched in full."""
+    """Return a sentence on the overhead of watching, if both sides were watched with spans and samples."""
     watched = [levels(processes).get("P3") for processes in subject.processes]
     pairs = zip(watched, subject.names, strict=True)
     parts = [f"{over - 1:+.0%} in {name}" for over, name in pairs if over is not None]
@@ -100,22 +100,22 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
 
 
 def _speed(cell: Cell, side: str) -> str:
-    """Format a product's rate: a kernel's name gives its family, not the instruction set that it runs."""
+    """Format a GEMM's rate, which shows the instruction set that a kernel's name may not; else ""."""
     amount, took = cell.amount[side], cell.seconds(side)
     return f" at {scaled(amount / took, 'FLOP/s')}" if cell.column == "gemm" and amount and took else ""
 
 
 def _library(seen: str | None) -> str:
-    """Return the module of a kernel in `seen`: `symbol (module)`."""
+    """Return the library in `seen`, the text `symbol (library)`, with its closing parenthesis."""
     return (seen or "").rpartition("(")[2]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Names and processes of the two sides of an explanation."""
+    """Title, names and processes of the two sides of an explanation."""
 
-    title: str  # of what takes its time, such as `A step of fcn-s, batch 64`
+    title: str  # the subject of the first sentence, such as `A step of fcn-s, batch 64`
     names: Sequence[str]  # of both sides
     runs: int  # processes of each side
     processes: Sequence[Sequence[Watched]]
-    heaps: tuple[str, str] | None = None  # of both sides, where nothing else differs
+    heaps: tuple[str, str] | None = None  # of both sides, if only the heap differs; else None

@@ -1,7 +1,7 @@
-"""Waiting in a step: threads that neither run nor are preempted, by the row that is open then.
+"""Waiting in a step: time of threads that neither run nor are preempted, by the row open at that time.
 
-Times come from the switches that perf recorded. Preemption is caused by other processes and is no part of the step; a
-thread without a switch in a round ran through it where it has samples.
+Times come from the context switches that perf recorded. Preemption is caused by other processes, so it is no part of
+the step. A thread without a switch in a round ran throughout the round if it has samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Piece = tuple[int, int, Rows]
 
 
 def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[tuple[Rows, str], list[float]]:
-    """Return thread seconds of waiting by row and step; by `waiting` where no row, or several, are open."""
+    """Return thread seconds of waiting by rows and step; row `waiting` if no row, or several, are open."""
     cells: dict[tuple[Rows, str], list[float]] = {}
     spans = sorted((s for s in watched.spans if s["rows"]), key=lambda s: (s["start"], -s["end"]))
     switches = sorted(watched.switches, key=lambda switch: switch.time)
@@ -49,7 +49,7 @@ def waiting(watched: Watched, threads: int, group: Mapping[str, Rows]) -> dict[t
 
 
 def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Rows, int]]:
-    """Divide an interval among the rows that were open in it."""
+    """Yield the rows open in an interval with their nanoseconds; the rest goes to `waiting`."""
     left = end - start
     for a, b, rows in pieces:
         within = min(b, end) - max(a, start)
@@ -61,7 +61,7 @@ def _shared(start: int, end: int, pieces: Sequence[Piece]) -> Iterator[tuple[Row
 
 
 def _open_rows(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield start, end and rows of spans; of several threads only where all have the same rows."""
+    """Yield intervals (start, end, rows) with open spans; with several threads, only where all rows agree."""
     by_thread: dict[int | None, list[dict[str, Any]]] = {}
     for span in spans:
         by_thread.setdefault(span.get("thread"), []).append(span)
@@ -84,7 +84,7 @@ def _open_rows(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list
 
 
 def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield start, end and rows of the parts of spans that contain no further span."""
+    """Yield start, end and rows of the parts of one thread's spans that no inner span covers."""
     open_: list[dict[str, Any]] = []
     at = 0
     for span in spans:
@@ -105,7 +105,7 @@ def _pieces(spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int, list[st
 def waits(
     switches: Sequence[Switch], sampled: set[int], threads: int, start: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield intervals in which some of `threads`, `sampled` or switched, waited: from, to, how many."""
+    """Yield intervals (from, to, count) in which `count` threads waited; `sampled`: threads seen running."""
     first: dict[int, str] = {}
     for switch in switches:
         first.setdefault(switch.thread, switch.state)
@@ -118,6 +118,6 @@ def waits(
         if switch.state == "out":
             active.discard(switch.thread)
         else:
-            active.add(switch.thread)  # it runs, or would
+            active.add(switch.thread)  # the thread runs, or was preempted
     if len(active) < threads and end > at:
         yield at, end, threads - len(active)

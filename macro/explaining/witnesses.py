@@ -1,8 +1,8 @@
 """Cross-checks of a step's rows by times that are independent of the attribution.
 
-Of a network: the trace against the step's calls, replayed in their order. Of a script: its libraries' logs, its largest
-operations repeated, steps without a module. Plain steps without a gradient or a module run in the same rounds as the
-others; what they save is compared with their rows.
+For a network: the trace against the step's calls, replayed in order. For a script: libraries' logs, its largest
+operations repeated, and ablation: plain steps without a module or a gradient, run in the same rounds as the others; the
+time that they save is compared with the rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from reports.explanation import AGREES, NARROW, Agreement, Breakdown, Witness
 if TYPE_CHECKING:
     from macro.watching.watch import Side
 
-LARGE = 0.05  # of the step: from here on a row's time is cross-checked
-WITHIN = 0.10  # of the row
-ERROR = 0.05  # of each of the two tests
-FREES = "free"  # the column of a replayed call that only gives memory back
+LARGE = 0.05  # least share of a step of a row that is cross-checked
+WITHIN = 0.10  # margin of equivalence, as a share of the row's time
+ERROR = 0.05  # error level of each of the two one-sided tests
+FREES = "free"  # the column of a replayed call that only frees memory
 
 
 def agreement(
@@ -38,7 +38,7 @@ def agreement(
     group: Mapping[str, tuple[str, ...]],
     by_name: Mapping[str, Row],
 ) -> list[Agreement]:
-    """Compare trace and replay of a side, for each row of at least a twentieth of the step."""
+    """Compare the traced with the replayed time of each row that takes at least a twentieth of the step."""
     step = mean([mean(process.levels["P0"]) for process in side.processes])
     traced: dict[tuple[str, ...], list[float]] = {}
     for process in attributions:
@@ -62,7 +62,7 @@ def agreement(
 def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, float]:
     """Test whether two means differ by less than a tenth of the first; return verdict and standard error.
 
-    Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` where the 90 % interval reaches over the margin."""
+    Two one-sided tests of 5 % (Schuirmann 1987); `cannot tell` if the 90 % interval contains the margin."""
     margin, difference = WITHIN * mean(seconds), mean(again) - mean(seconds)
     errors = _error(seconds), _error(again)
     sigma = math.hypot(*errors)
@@ -75,7 +75,7 @@ def equivalent(seconds: Sequence[float], again: Sequence[float]) -> tuple[str, f
 
 
 def _error(seconds: Sequence[float]) -> float:
-    """Return the standard error of the mean."""
+    """Return the standard error of the mean, 0 for fewer than two values."""
     return stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else 0.0
 
 
@@ -86,7 +86,7 @@ def _degrees(errors: Sequence[float], counts: Sequence[int]) -> float:
 
 
 def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
-    """Return seconds of a step by row, a mean for each round, whose steps are alike."""
+    """Return mean seconds of a step in each round, by rows."""
     import numpy as np
 
     sums: dict[tuple[str, ...], Any] = {}
@@ -102,7 +102,7 @@ def _by_round(process: Attribution) -> dict[tuple[str, ...], list[float]]:
 def _replayed(
     side: Side, group: Mapping[str, tuple[str, ...]], by_name: Mapping[str, Row]
 ) -> dict[tuple[str, ...], list[float]]:
-    """Return seconds by row, a number for each replay."""
+    """Return the seconds of each replay by rows."""
     replayed: dict[tuple[str, ...], list[float]] = {}
     for process in side.processes:
         for _, seconds in process.replays:
@@ -116,7 +116,7 @@ def _replayed(
 
 
 def closure(side: Side) -> dict[str, float | None]:
-    """Return the sum of replayed calls over the plain step beside it, with and without frees."""
+    """Return the median ratio of a replay's time to the plain step beside it, with and without frees."""
     pairs = [(process, beside, row) for process in side.processes for beside, row in process.replays]
     if not pairs:
         return {"replay": None, "replay without frees": None}
@@ -130,17 +130,17 @@ def closure(side: Side) -> dict[str, float | None]:
     }
 
 
-MAKE_GRADIENTS = ("gemm", "element-wise", "copy", "clear")  # kinds of the operations that make a gradient
-MOST = 3  # operations that are called again
-AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", "layout reorder")}  # what a call does
-LOGGED = ("gemm", "packing", "convolution", "layout reorder", "recurrent cell")  # what libraries log, if they do it
-INSIDE = ("attention",)  # whose products may be in their logs too
-FEW = 0.005  # of a step
-LARGE_CALL = 0.03  # of a step: smaller rows are not cross-checked
+MAKE_GRADIENTS = ("gemm", "element-wise", "copy", "clear")  # kinds of operations that compute a parameter's gradient
+MOST = 3  # at most so many operations are called again
+AGAIN = {"gemm": ("gemm", "packing"), "convolution": ("convolution", "packing", "layout reorder")}  # a call's kinds
+LOGGED = ("gemm", "packing", "convolution", "layout reorder", "recurrent cell")  # kinds that MKL and oneDNN log
+INSIDE = ("attention",)  # kinds whose products may be in these logs too
+FEW = 0.005  # tolerance, as a share of a step
+LARGE_CALL = 0.03  # least share of a step of a repeated operation's row that is cross-checked
 
 
 def largest(recording: Recording) -> list[dict[str, Any]]:
-    """Return the largest call of each of the rows with most FLOP, for the process to repeat."""
+    """Return the largest call of each row with most FLOP, as a description for the process to repeat it."""
     work = operation_work.work_of(recording.called)
     keys = sorted((key for key in work.largest if key[1] in AGAIN), key=lambda key: -work.flops[key])[:MOST]
     calls = []
@@ -152,7 +152,7 @@ def largest(recording: Recording) -> list[dict[str, Any]]:
 
 
 def of_process(breakdown: Breakdown, work: operation_work.Work) -> Iterator[Witness]:
-    """Yield a cross-check by the libraries' logs, and one for each repeated operation."""
+    """Yield a cross-check by the libraries' logs, and a cross-check for each repeated operation."""
     if logged := breakdown.program.get("logged"):
         yield _logged(breakdown, sum(logged.values()))
     for call in breakdown.program.get("again", ()):
@@ -165,9 +165,9 @@ def of_process(breakdown: Breakdown, work: operation_work.Work) -> Iterator[Witn
 
 
 def _logged(breakdown: Breakdown, seen: float) -> Witness:
-    """Compare the rows of products with what libraries logged.
+    """Compare the time of products by rows with the time that libraries logged.
 
-    Rows may take longer, where the framework multiplies itself, or less, by the products inside an attention."""
+    Rows may show more, if the framework has kernels of its own, or less, by the products inside attention."""
     kinds = {kind.name: kind for kind in breakdown.kinds}
     by_rows, inside = (sum(kinds[name].a for name in names if name in kinds) for names in (LOGGED, INSIDE))
     error = sum((kinds[name].high - kinds[name].low) / 2 for name in LOGGED if name in kinds)
@@ -180,11 +180,11 @@ def _logged(breakdown: Breakdown, seen: float) -> Witness:
 
 
 def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: float) -> Witness:
-    """Compare a call's time in its row with the same call, repeated in the cache and out of it."""
+    """Compare a call's time in its row with the same call repeated alone, with warm and cold caches."""
     low, high = sorted((call["warm"], call["cold"]))
     seen, off = min((low, high), key=lambda end: abs(end - by_rows)), max(low - by_rows, by_rows - high, 0.0)
     verdict = "agree" if off <= AGREES * seen else "cannot tell" if off <= error + AGREES * seen else "disagree"
-    if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # whose results are in new memory
+    if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # the latter returns new memory
         verdict = "cannot tell"
     ends = " to ".join(map(units.seconds, (low, high)))
     words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
@@ -192,12 +192,12 @@ def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: fl
 
 
 def _verdict(breakdown: Breakdown, verdict: str) -> str:
-    """Return the verdict for one thread; of several, a call's time includes waiting for each other."""
+    """Return the verdict, or `cannot tell` with several threads, as calls then include waiting."""
     return "cannot tell" if breakdown.threads > 1 else verdict
 
 
 def knocked_out(breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]) -> Iterator[Witness]:
-    """Yield a cross-check for each path that was left out."""
+    """Yield a cross-check for each module or parameter that plain steps were run without (ablation)."""
     import numpy as np
 
     for path, about in recording.program.get("without", {}).items():
@@ -221,7 +221,7 @@ def knocked_out(breakdown: Breakdown, recording: Recording, processes: Sequence[
 def _predicted(
     path: str, about: Mapping[str, Any], breakdown: Breakdown, recording: Recording, processes: Sequence[Watched]
 ) -> float | None:
-    """Return the seconds of a module's rows, or of what makes a parameter's gradient; None if unknown."""
+    """Return the seconds that the rows predict for a module or a parameter's gradient; None if unknown."""
     every = sum(count for _, count, _ in recording.program.get("parameters") or ()) or 1
     update = sum(cell.a for cell in breakdown.cells if cell.phase == "update")
     share: float = update * min(1.0, about["count"] / every)
@@ -235,7 +235,7 @@ def _predicted(
 def _gradient(
     module: str, shape: Sequence[int], called: Sequence[Called], processes: Sequence[Watched]
 ) -> float | None:
-    """Return seconds of a module's backward operations with a result of this shape; None without any."""
+    """Return seconds per step of a module's backward operations with a result of this shape, or None."""
     row = modules.Where(module, "backward").row
     by_event = {id(call.event): call for call in called}
     calls = [by_event[id(event)] for event in _operations(row, [call.event for call in called])]
@@ -245,7 +245,7 @@ def _gradient(
 
 
 def _operations(row: str, events: Sequence[Event]) -> list[Event]:
-    """Return the products of a row and the passes over their results, none of them inside another."""
+    """Return a row's outermost operations of kinds that compute gradients, in order of start."""
     kept: list[Event] = []
     for event, where, column in modules.placed(events):
         if (
@@ -259,7 +259,7 @@ def _operations(row: str, events: Sequence[Event]) -> list[Event]:
 
 
 def _result(call: Called) -> list[int]:
-    """Return the shape of a matrix product, or of what a pass is over: gradients of batches are added."""
+    """Return the shape of a matrix product's result, or of a pass's first operand."""
     if call.event.name == "aten::mm":
         a, b = call.shapes[:2]
         return [a[0], b[-1]]
@@ -267,7 +267,7 @@ def _result(call: Called) -> list[int]:
 
 
 def _by_step(process: Watched, row: str, numbers: set[int]) -> list[float]:
-    """Return seconds by step of a row's operations with these numbers."""
+    """Return seconds by step of a row's operations; `numbers`: positions within the step that count."""
     starts = [start for start, *_ in process.steps]
     seen: Counter[int] = Counter()
     seconds = [0.0] * len(starts)

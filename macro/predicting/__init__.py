@@ -1,1 +1,1 @@
-"""Predictions of changes from kernels measured alone, trials in turns, and the comparison of both."""
+"""Predictions of changes to a step from isolated kernels, timing in turns, and the comparison of both."""

@@ -1,4 +1,4 @@
-"""Advice: every change that applies is predicted, promising ones are timed, those that help combined."""
+"""Advice: predict every change that applies, time the promising changes, and combine those that help."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 
-WORTH = 0.01  # of a step: a smaller saving is no advice
+WORTH = 0.01  # least saving that is advised, as a share of a step
 BEST = 3  # changes that are timed again, and combined
-COUNTED = 0.2  # seconds of an unchanged step from which on a turn's first step counts, in turns that choose
-WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # of the budget; FIRST is for turns of all changes
-LAST = 1 - WATCHED - ALONE - FIRST  # at most, for turns of the best
+COUNTED = 0.2  # from so many seconds of an unchanged step on, a turn's first step counts while choosing
+WATCHED, ALONE, FIRST = 0.05, 0.15, 0.1  # shares of the budget for watching, isolated kernels, and turns of all changes
+LAST = 1 - WATCHED - ALONE - FIRST  # largest share of the budget for turns of the best changes
 
 
 def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
-    """Write the advice into the run file; return the shell file of what helped most.
+    """Write the advice into the run file; return the text of a shell file that applies the best change.
 
-    `seconds`: of all but proofs of equal work and what the fewest rounds of the best changes take."""
+    `seconds`: the budget, without proofs of equal work; the fewest rounds of the best changes may exceed it."""
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
@@ -71,9 +71,9 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
 
 
 def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tuple[float, float]:
-    """Return seconds that each process took to start, and those that proofs of equal work took.
+    """Return the mean seconds of starting a process, and the seconds of proofs of equal work.
 
-    The turns of `count` changes took `took` seconds; `known`: contests and notes in the file before them."""
+    `took`: seconds of the turns of `count` changes; `known`: numbers of contests and notes in the file before them."""
     contests, notes = run.contests[known[0] :], [x.data for x in run.notes[known[1] :] if x.topic == script_step.TOPIC]
     seconds: Mapping[str, float] = contests[-1].seconds if contests else {}
     proving = seconds.get("proving", 0.0)
@@ -82,7 +82,7 @@ def _starting(run: Run, known: tuple[int, int], took: float, count: int) -> tupl
 
 
 def _candidates(step: Step) -> Sequence[Named]:
-    """Return each change that applies, at the values that it tries."""
+    """Return all changes that apply to the step, each with every value that the change proposes."""
     every = [
         Named(change, value)
         for name in changes.names()
@@ -93,13 +93,13 @@ def _candidates(step: Step) -> Sequence[Named]:
 
 
 def edits(before: BaselineProfile) -> dict[str, tuple[str, float]]:
-    """Return what may be written into a program and the share of a step saved at most, the largest first."""
+    """Return edits of a program by name, each with the largest share of a step that it saves, best first."""
     shares = {name: (what, most / before.seconds) for name, (what, most) in before.edits.items()}
     return dict(sorted((item for item in shares.items() if item[1][1] >= WORTH), key=lambda item: -item[1][1]))
 
 
 def promising(candidate: PredictedChange) -> bool:
-    """Return whether a change is worth timing: it costs only a variable, or kernels alone do not rule it out."""
+    """Return whether a change is worth timing: it needs no edit, or isolated kernels do not rule it out."""
     predicted = candidate.prediction.predicted
     if all(not named.change.code for named in candidate.changes) or predicted is None:
         return True
@@ -108,7 +108,7 @@ def promising(candidate: PredictedChange) -> bool:
 
 
 def chosen(step: Step, tried: Sequence[PredictedChange]) -> list[PredictedChange]:
-    """Return the changes that help most, by few rounds and kernels alone, and that apply together."""
+    """Return at most BEST changes that likely save most and apply together, best first."""
     best: list[PredictedChange] = []
     hopeful = [x for x in tried if may_help(x, _likely(x))]
     for candidate in sorted(hopeful, key=_likely):
@@ -118,12 +118,12 @@ def chosen(step: Step, tried: Sequence[PredictedChange]) -> list[PredictedChange
 
 
 def may_help(candidate: PredictedChange, seconds: float) -> bool:
-    """Return whether so many seconds are worth reporting, of a change that was not left out."""
+    """Return whether `seconds` (negative: a saving) are worth advising, for a change not left out."""
     return LEFT_OUT not in (candidate.prediction.reason or "") and -seconds > WORTH * candidate.prediction.step
 
 
 def saves(candidate: PredictedChange) -> bool:
-    """Return whether a change certainly saves enough to report, and more than two unchanged steps differ by."""
+    """Return whether a change saves significantly, more than WORTH, and more than unchanged steps differ."""
     measured = candidate.prediction.measured
     if measured is None or measured.high >= 0 or not may_help(candidate, measured.seconds):
         return False
@@ -135,7 +135,7 @@ def _seconds(candidate: PredictedChange) -> float:
 
 
 def _likely(candidate: PredictedChange) -> float:
-    """Return the mean of measured and predicted seconds, each weighted as its interval is narrow."""
+    """Return the mean of measured and predicted seconds, weighted by inverse squared interval widths."""
     if candidate.prediction.measured is None:
         return 0.0
     known = [x for x in (candidate.prediction.measured, candidate.prediction.predicted) if x is not None]
@@ -144,7 +144,7 @@ def _likely(candidate: PredictedChange) -> float:
 
 
 def applies(step: Step, together: Sequence[PredictedChange]) -> bool:
-    """Return whether each change applies behind those before it; one change has one value."""
+    """Return whether all changes apply together, in this order; no change may occur twice."""
     every = [named for x in together for named in x.changes]
     return len({named.change.name for named in every}) == len(every) and judged.conflict(step, every) is None
 
@@ -155,9 +155,9 @@ def fits(step: Step, candidate: PredictedChange, winner: PredictedChange | None)
 
 
 def combined(best: Sequence[PredictedChange], others: Sequence[PredictedChange]) -> PredictedChange | None:
-    """Return the best change, or a combination that saves more by more than unchanged steps differ by."""
+    """Return the best change, or a combination that saves more (beyond the resolution), or None."""
     winner = min((x for x in best if saves(x)), key=_seconds, default=None)
-    if winner is None:  # together they may
+    if winner is None:  # no single change saves enough, but a combination may
         return min((x for x in others if saves(x)), key=_seconds, default=None)
     for more in sorted((x for x in others if saves(x)), key=lambda x: (len(x.changes), _seconds(x))):
         if len(more.names) > len(winner.names) and _seconds(more) < _seconds(winner) - (
@@ -180,7 +180,7 @@ def _shell(step: Step, winner: PredictedChange | None) -> str:
 
 
 def variables(unchanged: Step, changed: Step) -> dict[str, str]:
-    """Return the variables of the changed step's process that the unchanged one lacks."""
+    """Return the environment variables of the changed step's process that the unchanged process lacks."""
     new, old = (_variables(step) for step in (changed, unchanged))
     return {name: value for name, value in new.items() if old.get(name) != value}
 
@@ -192,7 +192,7 @@ def _variables(step: Step) -> dict[str, str]:
 
 
 def shell(unchanged: Step, changed: Step, code: Sequence[str], about: str) -> str:
-    """Format a file to be sourced: variables, and as comments what is to be written into the program."""
+    """Return a shell file to be sourced: exports of variables, and edits of the program as comments."""
     lines = [f"# {about}", *(f"# In the program: {line}" for line in code if line)]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables(unchanged, changed).items()]
     return "\n".join(lines) + "\n"

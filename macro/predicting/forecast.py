@@ -1,4 +1,4 @@
-"""Predictions of changes: each is observed in one step, and predicted from kernels measured alone."""
+"""Predictions of changes: each changed step is observed, and predicted from isolated kernels."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 UNTIMED = Forecast(why=NOT_TIMED)
 ASKS = "NUMPY_MADVISE_HUGEPAGE"
-LEAST = 0.05  # of a step, that a change may change
-MOSTLY = 0.5  # of a process's own memory in huge pages
+LEAST = 0.05  # least share of a step that a change is assumed to affect
+MOSTLY = 0.5  # share of a process's memory in huge pages from which on the kernels' arrays request them too
 
 
 class Subject(Protocol):
-    """The functions by which a step of a network, or of a user's script, is observed and timed."""
+    """Interface of network_step and script_step: the functions that observe and time a step."""
 
     def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile: ...
     def after(
@@ -62,18 +62,18 @@ class Subject(Protocol):
 
 @dataclass
 class Predictor:
-    """Predictions for one unchanged step, those that the run file holds already and new ones."""
+    """Predictor of changes to an unchanged step; it reuses predictions that the run file holds."""
 
     step: Step
-    watching: float  # seconds that the step is watched, once, where anything is to be predicted
-    alone: float  # seconds that kernels are measured by themselves, for all changes together
+    watching: float  # seconds of watching the unchanged step, once, when a prediction first needs it
+    alone: float  # seconds of measuring isolated kernels, for all changes together
     file: RunFile
     say: Say
     arrays: Path  # folder of the steps' inputs
     held: dict[str, Prediction] = field(init=False)
-    seen: dict[str, ProcessSnapshot | SuiteError] = field(init=False, default_factory=dict)  # by words
-    shares: dict[str, float] = field(init=False, default_factory=dict)  # of `alone`, by words
-    per_round: int = field(init=False, default=1)  # changes in a round of the turns, as far as it is known
+    seen: dict[str, ProcessSnapshot | SuiteError] = field(init=False, default_factory=dict)  # by a change's words
+    shares: dict[str, float] = field(init=False, default_factory=dict)  # seconds of `alone`, by a change's words
+    per_round: int = field(init=False, default=1)  # expected number of changes in a round of turns
 
     def __post_init__(self) -> None:
         self.held = {x.change: x for x in self.file.run.predictions}
@@ -88,21 +88,21 @@ class Predictor:
     def turns(
         self, step: Step, foreseen: Sequence[PredictedChange], hopeless: float | None = None
     ) -> list[PredictedChange]:
-        """Time changes in turns with the unchanged step; return and record each with its measurement."""
+        """Time changes in turns with the unchanged step; record and return them with their measurements."""
         identity = self.before.identity if "before" in self.__dict__ else {}
         return self.subject.make(step, foreseen, self.file, self.say, self.arrays, identity, hopeless)
 
     @property
     def proving(self) -> float:
-        """Seconds of the proof of the unchanged step's equal work, where it was made here."""
+        """Seconds of proving the unchanged step's equal work; 0 if it was not watched here."""
         return self.before.side.proving if "before" in self.__dict__ else 0.0
 
     def look(self, asked: Sequence[Named]) -> None:
-        """Observe all changed steps that are new, some at once where there are cores; they are not timed."""
+        """Observe, without timing, each changed step that has no prediction yet, in parallel if cores allow."""
         new, self.per_round = [named for named in asked if named.words not in self.held], len(asked)
         if not new:
             return
-        identity = self.before.identity  # where it cannot be watched, nothing changed of it can
+        identity = self.before.identity  # raises first if the unchanged step cannot be watched
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self.subject.free_cores(self.step, [named.apply(self.step) for named in new], identity):
@@ -111,7 +111,7 @@ class Predictor:
             try:
                 results = pool.map(partial(self._after, running=running, free=free), new)
                 self.seen = dict(zip((named.words for named in new), results, strict=True))
-            except BaseException:  # such as Ctrl-C: threads that wait for these processes then end
+            except BaseException:  # such as Ctrl-C: ends the processes, so that the threads waiting for them end
                 for stack in running:
                     stack.close()
                 raise
@@ -119,7 +119,7 @@ class Predictor:
         self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
-        """Drop, and record, changes of kinds of work below this share and thread counts that it has."""
+        """Return the changes worth observing; record the others, which affect nothing or less than `least`."""
         return [named for named in asked if named.words in self.held or not self._needless(named, least)]
 
     def _needless(self, named: Named, least: float) -> bool:
@@ -152,7 +152,7 @@ class Predictor:
                 return error
 
     def each(self, asked: Sequence[Named]) -> list[PredictedChange]:
-        """Predict changes that were observed; those that measure kernels share the time by what they change."""
+        """Predict observed changes; the time for isolated kernels is shared by what each change affects."""
         new = [
             named for named in asked if isinstance(self.seen.get(named.words), ProcessSnapshot) and named.change.alone
         ]
@@ -162,12 +162,12 @@ class Predictor:
             return [self.single(named) for named in asked]
 
     def _part(self, named: Named) -> float:
-        """Return the share of a step that a change may affect: the kinds of work it names, else all."""
+        """Return the share of a step that a change may affect: that of the kinds it names, or else 1."""
         kinds = named.change.measures or named.change.saves
         return max(LEAST, self.before.kinds(*kinds) / self.before.seconds) if kinds else 1.0
 
     def single(self, named: Named) -> PredictedChange:
-        """Predict a change that was observed, not to be timed where nothing of it shows."""
+        """Predict an observed change; without evidence of it in the process it is recorded as not timed."""
         changed = named.apply(self.step)
         if prediction := self.held.get(named.words):
             return PredictedChange([named], changed, prediction)
@@ -175,7 +175,7 @@ class Predictor:
         return self._kept([named], changed, named.change.costs, effect, forecast, why)
 
     def _assess(self, named: Named, changed: Step, after: ProcessSnapshot | SuiteError) -> tuple[Effect, Forecast, str]:
-        """Return a change's effect, its forecast, and why it is not timed."""
+        """Return a change's effect, its forecast, and the reason why it is not timed, or ""."""
         if isinstance(after, SuiteError):
             return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {after}"
         try:
@@ -191,7 +191,7 @@ class Predictor:
         return effect, self._brings(named, PredictionInput(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: PredictionInput) -> Forecast:
-        """Return a change's forecast, with the page faults that certainly come or go beside."""
+        """Return a change's forecast; for changes of memory, add significant changes of page faults."""
         try:
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
@@ -208,7 +208,7 @@ class Predictor:
             return Forecast(why=f"its brings raises {raised(error)}")
 
     def both(self, single: Sequence[PredictedChange]) -> PredictedChange:
-        """Predict changes made at once, from each one's prediction."""
+        """Predict a combination of changes from their single predictions."""
         changes = [change for x in single for change in x.changes]
         changed = together(self.step, changes)
         if prediction := self.held.get(joined(changes)):
@@ -238,7 +238,7 @@ class Predictor:
 
 @contextmanager
 def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
-    """Start processes on cores of their own, the last ones, unless they have more threads than those."""
+    """Run the block on a free set of cores, or on all cores if `threads` exceeds the set."""
     place = free.get()
     try:
         with on(place if threads <= len(place) else sorted(os.sched_getaffinity(0))):
@@ -249,12 +249,12 @@ def _apart(free: SimpleQueue[list[int]], threads: int) -> Iterator[None]:
 
 @contextmanager
 def memory_of(step: Step, before: BaselineProfile) -> Iterator[None]:
-    """Set the environment so that kernels by themselves have memory as the step has it.
+    """Set the environment so that isolated kernels have huge pages and malloc settings like the step.
 
-    Otherwise a change saves another share of each kernel. NumPy, which makes the kernels' arrays, requests huge
-    pages, which not every framework does; malloc is steered as in the step. Workers that start meanwhile keep this."""
+    Otherwise a change would save another share of a kernel. NumPy, which allocates the kernels' arrays, requests huge
+    pages; not every framework does. Workers that start inside the block keep this environment."""
     given = step.setting.knobs.get("variables", {})
-    of_policy = heap.POLICIES[step.setting.heap]  # which the kernels have by their own setting
+    of_policy = heap.POLICIES[step.setting.heap]  # the kernels get these variables by their heap setting
     wanted = {name: str(value) for name, value in given.items() if name.startswith(OF_MALLOC) and name not in of_policy}
     if before.huge is not None and before.huge < MOSTLY and ASKS not in os.environ:
         wanted[ASKS] = "0"
@@ -269,7 +269,7 @@ def memory_of(step: Step, before: BaselineProfile) -> Iterator[None]:
 
 
 def _parts(candidate: PredictedChange, step: float, processes: int) -> Sequence[Part]:
-    """Return the parts of a prediction; of one from the file its sum, as a part of the whole step."""
+    """Return a prediction's parts; a prediction from the run file becomes a single part, scaled to `step`."""
     if candidate.forecast is not None:
         return candidate.forecast.parts
     prediction = judged.as_long(candidate.prediction, step)

@@ -1,4 +1,4 @@
-"""Changes with their predictions, several at once, and the rule that compares a prediction with the measurement."""
+"""Predicted changes and combinations of changes, and the comparison of predictions with measurements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from reports.record import Expected, Prediction
 if TYPE_CHECKING:
     from reports.store import RunFile
 
-Say = Callable[[str], None]  # where progress is reported
-MODEL = 0.12  # of a prediction from kernels alone: its error; from 79 pairs older than docs/whatif.md's
+Say = Callable[[str], None]  # reports progress
+MODEL = 0.12  # relative error of a prediction from isolated kernels; from 79 pairs older than docs/whatif.md's
 BETWEEN = 0.03  # of a step: the difference of two of its processes; from the same pairs
-DIFFERENCE = 1.5  # variances of a round: of a step less the mean of two that are in memory with it
-UNCHANGED = 2  # steps in all turns: unchanged, and its control run
-SOON = 3  # rounds from which on a change that does not help is left out
+DIFFERENCE = 1.5  # in variances of a round: variance of a step less the mean of the two unchanged steps
+UNCHANGED = 2  # steps in all turns besides changes: the unchanged step and its control run
+SOON = 3  # rounds after which a change that does not help is left out
 CHOOSING = "timed in few rounds, to choose what is timed again"
 FEW = "too few rounds: a longer --budget"
 NOT_TIMED = "not timed"
@@ -33,13 +33,13 @@ NOT_TIMED = "not timed"
 
 @dataclass(frozen=True)
 class PredictedChange:
-    """A change, or several at once, with the prediction made before it is timed."""
+    """A change, or a combination, with the prediction recorded before it is timed."""
 
     changes: Sequence[Named]
-    changed: Step  # with the changes
+    changed: Step  # the step with the changes applied
     prediction: Prediction
-    identity: Mapping[str, Any] = field(default_factory=dict)  # reported by its process, if it ran
-    forecast: Forecast | None = None  # parts of the prediction, where this command made it
+    identity: Mapping[str, Any] = field(default_factory=dict)  # reported by its process; empty if it never ran
+    forecast: Forecast | None = None  # the prediction's parts; None if the prediction is from the run file
 
     @property
     def words(self) -> str:
@@ -47,21 +47,20 @@ class PredictedChange:
 
     @property
     def names(self) -> list[str]:
-        """The words of each change."""
+        """The words of each change, such as `threads=2`."""
         return [change.words for change in self.changes]
 
     @property
     def there(self) -> bool:
-        """Return whether the change is in the process, so that it is worth timing."""
+        """True if the change is to be timed, as it shows in the process."""
         return NOT_TIMED not in (self.prediction.reason or "")
 
 
 def expected(forecast: Forecast, step: float, processes: int = 1, noise: float = 0.0) -> Expected | None:
-    """Sum the parts of a forecast, for a step of so many seconds.
+    """Sum a forecast's parts into an expected change of a step of `step` seconds; None if not predictable.
 
-    Errors of parts are of different kernels; that of the model, by which a kernel does in a step what it does alone, is
-    common to all, and processes of one step differ: `processes` of each will be measured. `noise`: the error of the
-    rounds to come, at CONFIDENCE."""
+    Independent errors add in quadrature: those of the parts, of the model (an isolated kernel behaves as in the step;
+    common to all parts), of differences between processes (`processes` of each), and `noise`, of the rounds to come."""
     if forecast.why is not None:
         return None
     center = sum(part.seconds for part in forecast.parts)
@@ -73,7 +72,7 @@ def expected(forecast: Forecast, step: float, processes: int = 1, noise: float =
 
 
 def _of_turns(step: float, processes: int, noise: float) -> float:
-    """Return the error that is of no kernel: what processes of a step differ by, and that of rounds."""
+    """Return the error in seconds from differences between processes and from `noise` of rounds."""
     return math.hypot(BETWEEN * step / math.sqrt(processes), noise)
 
 
@@ -87,9 +86,9 @@ def prediction(
     threads: int = 1,
     noise: float = 0.0,
 ) -> Prediction:
-    """Return the record that is written before the changed step is timed.
+    """Return the record of a prediction, to be written before the changed step is timed.
 
-    `seconds`: of the unchanged step, which has `threads` where its setting has none; `noise`: from `of_rounds`."""
+    `seconds`: of the unchanged step; `threads`: recorded if its setting has none; `noise`: from `of_rounds`."""
     plan = step.plan
     words = (plan.network.name, step.framework.name, change, plan.batch, plan.phase, step.setting.threads or threads)
     parts: dict[str, float] = {}
@@ -109,17 +108,17 @@ def prediction(
 
 
 def of_rounds(plan: Plan, seconds: float, spread: float, changes: int) -> float:
-    """Return the error in seconds of a difference to be measured, at CONFIDENCE.
+    """Return the expected error in seconds, at CONFIDENCE, of a difference measured in turns.
 
-    A round of the step, of `seconds`, is off by `spread`; so many `changes` take turns at once."""
-    first = seconds if seconds < plan.counted else 0.0  # of a turn, which does not count
+    `seconds`: of a step; `spread`: the error of one round; `changes`: how many are timed in the same turns."""
+    first = seconds if seconds < plan.counted else 0.0  # seconds of a turn's first step if it does not count
     a_round = (changes + UNCHANGED) * (first + max(seconds, BLOCK))
     rounds = max(plan.fewest, int(plan.seconds / plan.generations / a_round))
     return spread * math.sqrt(DIFFERENCE / (plan.generations * rounds))
 
 
 def of_kernels(record: Prediction, processes: int, model: bool = True) -> float:
-    """Return the part of a prediction's half-width that is of kernels, and of the model if `model`."""
+    """Return the half-width of a prediction's interval due to kernels and, if `model`, to the model."""
     assert record.predicted is not None
     half = record.predicted.seconds - record.predicted.low
     of_model = 0.0 if model else MODEL * sum(map(abs, record.parts.values()))
@@ -130,7 +129,7 @@ def of_kernels(record: Prediction, processes: int, model: bool = True) -> float:
 def measured(
     record: Prediction, unchanged: Entry, twin: Entry, changed: Entry, contest: str | None, choosing: bool = False
 ) -> Prediction:
-    """Add the measurement and the verdict to a prediction; no verdict for few rounds, as for `choosing`."""
+    """Add measurement and verdict to a prediction; no verdict from few rounds, as in turns of `choosing`."""
     for entry in (changed, unchanged, twin):
         if entry.status != "ok" or not entry.blocks:
             failed = f"does {entry.reason}" if entry.status == "wrong" else f"{entry.status}: {entry.reason}"
@@ -141,7 +140,7 @@ def measured(
     if delta is None or same is None:
         return refused(record, FEW)
     resolution = max(abs(same.center), same.half(1 - CONFIDENCE))
-    # With one process of each, the spread of processes is only known from the two unchanged ones.
+    # With one process of each, the spread between processes is only known from the two unchanged processes.
     several = len({generation for generation, _, _ in changed.blocks}) > 1
     half = delta.half(1 - CONFIDENCE) if several else math.hypot(delta.half(1 - CONFIDENCE), same.center)
     brought = Expected(delta.center, delta.center - half, delta.center + half, CONFIDENCE)
@@ -156,7 +155,7 @@ def measured(
 def recorded(
     foreseen: Sequence[PredictedChange], entries: Sequence[Entry], file: RunFile, contest: str | None, choosing: bool
 ) -> list[PredictedChange]:
-    """Record changes with their measurements; `entries`: the step, its control run, a step for each."""
+    """Record changes with their measurements; `entries`: unchanged, control run, then an entry per change."""
     unchanged, twin, *changed = entries
     timed = []
     for candidate, entry in zip(foreseen, changed, strict=True):
@@ -167,12 +166,12 @@ def recorded(
 
 
 def _lasting(reason: str | None) -> str:
-    """Return why there is no prediction, without the reasons of an earlier contest."""
+    """Return the reason why there is no prediction, without reasons that only held for an earlier contest."""
     return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
 
 
 def as_long(record: Prediction, step: float) -> Prediction:
-    """Scale a prediction to a step of so many seconds: it was watched and timed at different times."""
+    """Scale a prediction to a step of `step` seconds, as the step's time may have changed since watching."""
     by, predicted = step / record.step, record.predicted
     if predicted is not None:
         predicted = Expected(by * predicted.seconds, by * predicted.low, by * predicted.high, predicted.confidence)
@@ -181,22 +180,22 @@ def as_long(record: Prediction, step: float) -> Prediction:
 
 
 def refused(record: Prediction, why: str) -> Prediction:
-    """Return the record of a change that could not be measured, or not again."""
+    """Return the record without measurement and verdict, with `why` added to its reasons."""
     before = record.reason if record.reason not in (None, UNDECIDED) else ""
     reasons = [*filter(None, [before]), *([why] if why not in before else [])]
     return replace(record, measured=None, resolution=None, verdict=None, contest=None, reason="; ".join(reasons))
 
 
 def failed(candidate: PredictedChange) -> bool:
-    """Return whether a change was to be timed and could not be; a longer run would not help."""
+    """Return whether a change has no measurement for a reason that a longer run would not remove."""
     return candidate.prediction.measured is None and FEW not in (candidate.prediction.reason or "")
 
 
 def judge(predicted: Expected | None, brought: Expected, resolution: float) -> str | None:
-    """Compare a prediction with the measurement; None where it is undecided.
+    """Compare a prediction with the measurement; return the verdict, or None if undecided.
 
-    Confirmed: off by a tenth of the measurement, or the resolution, at most, and with the same sign. Refuted: so for
-    every value in the measured interval."""
+    Confirmed: same sign, and off by at most a tenth of the measurement or the resolution. Refuted: not so for any
+    value in the measured interval."""
     if predicted is None:
         return None
     verdict = _compared(predicted.seconds, brought.seconds, resolution)
@@ -212,10 +211,10 @@ def _compared(predicted: float, brought: float, resolution: float) -> str:
 
 
 def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST) -> stats.Estimate | None:
-    """Estimate seconds of an entry less the mean of unchanged ones in the same rounds.
+    """Estimate an entry's seconds less the mean of the unchanged entries in the same rounds.
 
-    Wall times are taken where clocks differ. None where each generation has fewer rounds than `fewest`; from
-    stats.FEWEST on the mean is trimmed."""
+    If the entries' clocks differ, wall times are compared. None if no generation has `fewest` rounds. The mean is
+    trimmed if every generation used has at least stats.FEWEST rounds."""
     import numpy as np
 
     by = "wall" if len({clock(entry) for entry in (of, *unchanged)}) > 1 else ""
@@ -231,19 +230,19 @@ def difference(of: Entry, unchanged: Sequence[Entry], fewest: int = stats.FEWEST
 
 
 def joined(changes: Sequence[Named]) -> str:
-    """Join the words of all changes into one."""
+    """Join the words of all changes by `+`."""
     return "+".join(change.words for change in changes)
 
 
 def together(step: Step, changes: Sequence[Named]) -> Step:
-    """Apply all changes to a step."""
+    """Return the step with all changes applied in order."""
     for change in changes:
         step = change.apply(step)
     return step
 
 
 def conflict(step: Step, changes: Sequence[Named]) -> str | None:
-    """Return the reason why the changes cannot all be made at once, or None."""
+    """Return the reason why the changes do not apply together in this order, or None."""
     for named in changes:
         if why := named.refused(step):
             return f"{named.words}: {why}"
@@ -252,7 +251,7 @@ def conflict(step: Step, changes: Sequence[Named]) -> str | None:
 
 
 def at_once(parts: Sequence[Part]) -> list[Part]:
-    """Merge parts of several changes: ratios of the same kernels (equal name and seconds) multiply."""
+    """Merge the parts of several changes; parts of the same kernels (equal name and seconds) multiply."""
     alike: dict[tuple[str, float], list[Part]] = {}
     for part in parts:
         alike.setdefault((part.what, part.of), []).append(part)
@@ -263,13 +262,13 @@ def at_once(parts: Sequence[Part]) -> list[Part]:
 
 
 def _of_all(what: str, unchanged: float, same: Sequence[Part]) -> Part:
-    """Multiply the ratios of parts of the same kernels; seconds of new page faults add."""
+    """Merge parts of the same kernels by multiplying their ratios; seconds of additional page faults add."""
     come = sum(max(0.0, part.seconds) for part in same) if what == PAGE_FAULTS else 0.0
     ratios = [1 + (min(0.0, part.seconds) if what == PAGE_FAULTS else part.seconds) / unchanged for part in same]
     change = (unchanged + come) * math.prod(ratios) - unchanged
     rests = [math.prod(ratios[:i] + ratios[i + 1 :]) for i in range(len(same))]
     half = math.hypot(*(rest * (part.high - part.low) / 2 for rest, part in zip(rests, same, strict=True)))
     if what == PAGE_FAULTS:
-        known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # to ± twice itself
+        known = [x for x in same if abs(x.seconds) > (x.high - x.low) / 4]  # half-width below twice the value
         half = max([half, *(abs(change) * (x.high - x.low) / 2 / abs(x.seconds) for x in known)])
     return around(what, change, half, unchanged)

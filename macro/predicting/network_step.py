@@ -1,4 +1,4 @@
-"""A step of a network: watched unchanged, changed and observed, then timed in turns with its changes."""
+"""Prediction of a network's step: watch it unchanged, observe it changed, time both in turns."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 MARGIN = 0.01
 ROUNDS = 10  # of turns, at least
 
-BUILT = ("batch", "layout", "made")
-LEAST = 4  # rounds of the unchanged step
-PREFIX = "kernelgap-whatif-"  # of a folder
+BUILT = ("batch", "layout", "made")  # keys of an identity that describe the built network
+LEAST = 4  # rounds of watching the unchanged step, at least
+PREFIX = "kernelgap-whatif-"  # of temporary folders' names
 
 
 def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
-    """Watch the unchanged steps for so long; `arrays`: the folder of their inputs. Raises SuiteError."""
+    """Watch the unchanged step for `seconds`; `arrays`: the folder of its inputs. Raises SuiteError."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
         look = watch.start(plan, side, arrays, stack, say)
@@ -68,7 +68,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
     by_name = rows_of.rows(plan.network, plan.batch)
     group = rows_of.groups((span["rows"] for span in process.spans), by_name)
     attribution = shared(attribute(process, group, step.setting.threads), group, by_name)
-    # The system counts its own time by ticks: that of a page fault is taken from all plain steps.
+    # System time is counted in coarse ticks, so the time per page fault is the mean over all plain steps.
     system, faults = settled.system + process.system, settled.faults + process.faults
     cells = {key: mean(taken) for key, taken in attribution.cells.items()}
     return BaselineProfile(
@@ -87,9 +87,9 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
-    """Run some steps of the changed step to observe it; none if `looks` is empty. Raises SuiteError.
+    """Start the changed step's process and observe what `looks` names, in a few steps. Raises SuiteError.
 
-    `arrays`: the folder of its inputs, where another process has the same; `stack` ends its process."""
+    `arrays`: the folder of its inputs if they equal the unchanged step's, else None; `stack` ends the process."""
     side, folder = Side(Entry(step.framework, step.setting)), stack.enter_context(TemporaryDirectory(prefix=PREFIX))
     process = watch.begun(step.plan, side, arrays or Path(folder), stack, say)
     faults, functions = (math.nan, math.nan), dict[str, int]()
@@ -109,7 +109,7 @@ def steady(faults: Sequence[float]) -> tuple[float, float]:
 
 
 def spread(seconds: Sequence[float]) -> float:
-    """Return the error of one round of a plain step, at CONFIDENCE; 0 for fewer rounds than LEAST."""
+    """Return the error in seconds of one round of a plain step, at CONFIDENCE; 0 with too few rounds."""
     import numpy as np
 
     if len(seconds) < LEAST:
@@ -125,26 +125,26 @@ def _add(process: Watched, look: NetworkObserver) -> None:
 
 
 def symbols(process: Watched) -> dict[str, int]:
-    """Count samples by the function that they were in. Raises LaunchError where there are none."""
+    """Count samples by function. Raises LaunchError if there are none."""
     if not process.samples:
         raise LaunchError("perf took no samples of it")
     return Counter(sample.symbol for sample in process.samples)
 
 
 def _identity(side: Side) -> dict[str, Any]:
-    """Return the identity that the process reported, and from what it built its batch, layout and flags."""
+    """Return the identity that the process reported, with batch, layout and flags of the network it built."""
     return {**side.entry.identity, **{name: side.entry.built.get(name) for name in BUILT}}
 
 
 def _unbuilt(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a process reported of itself, without what it built."""
+    """Return a process's identity without the keys that describe the built network."""
     return {name: value for name, value in identity.items() if name not in BUILT}
 
 
 def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
-    """Return the cores of each changed step that is observed beside others.
+    """Return sets of cores on which changed steps can be observed in parallel, a list of cores each.
 
-    A framework that times kernels as it is built runs beside none, as do steps that memory is too small for."""
+    There is a single set of all cores for frameworks that time kernels as they build, and if memory is too small."""
     every = places(step.setting.threads or cores())
     most = max(takes(x.plan.network, x.plan.batch) for x in (step, *changed))
     fit = 1 if step.framework.chooses else room_for(most)
@@ -152,7 +152,7 @@ def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any])
 
 
 def started_with(pid: int) -> tuple[str, dict[str, str]]:
-    """Return the files that a process has mapped, and its environment; empty where the system denies it."""
+    """Return a process's memory map as text, and its environment; empty if the system denies access."""
     texts = []
     for name in ("maps", "environ"):
         try:
@@ -164,7 +164,7 @@ def started_with(pid: int) -> tuple[str, dict[str, str]]:
 
 
 def huge(pid: int) -> float | None:
-    """Return the share of a process's anonymous memory in huge pages; None where the system denies it."""
+    """Return the share of a process's anonymous memory in huge pages, or None if it cannot be read."""
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
     except OSError:
@@ -182,22 +182,22 @@ def make(
     identity: Mapping[str, Any],
     hopeless: float | None,
 ) -> list[PredictedChange]:
-    """Time changes in turns with the unchanged step; return and record each with its measurement.
+    """Time changes in turns with the unchanged step; record and return them with their measurements.
 
-    `folder`: of the steps' inputs; `identity`: that an unchanged process reported already; `hopeless`: a share of the
-    step: changes that certainly save less are left out after some rounds, and the others need no more."""
+    `folder`: of the steps' inputs; `identity`: as an unchanged process reported it; `hopeless`: a share of the step:
+    changes that certainly save less are left out after SOON rounds, without a verdict; None: all changes stay."""
     twin = Entry(frameworks.find(f"{step.framework.name}~b"), step.setting, change=TWIN, identity=_unbuilt(identity))
     unchanged = Entry(step.framework, step.setting, identity=_unbuilt(identity))
     changed = [entered(step, x.changed, x.names, x.identity) for x in foreseen]
     for entry in (twin, unchanged, *changed):
-        entry.warm = foreseen[0].prediction.step  # about, until it is started
+        entry.warm = foreseen[0].prediction.step  # an estimate until its process has started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
     contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
     return judged.recorded(foreseen, (unchanged, twin, *changed), file, contest, hopeless is not None)
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:
-    """Return the entry of a changed step, by the `names` of its changes and what it reported already."""
+    """Return the entry of a changed step, with the `names` of its changes and the identity it reported."""
     return Entry(
         changed.framework,
         changed.setting,
@@ -209,7 +209,7 @@ def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[s
 
 
 def _again(step: Step, names: Sequence[str]) -> str:
-    """Return the command that makes the change again."""
+    """Return the `whatif` command that times these changes again."""
     plan, setting = step.plan, step.setting
     line = f"python -m macro whatif {plan.named} {shlex.quote(step.framework.name)} {shlex.join(names)}"
     line += f" --batch {plan.batch} --phase {plan.phase} --threads {setting.threads} --heap {setting.heap}"
@@ -218,7 +218,7 @@ def _again(step: Step, names: Sequence[str]) -> str:
 
 
 def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) -> None:
-    """Stop timing changes that save less than `hopeless` of a step; all where nothing is left to compare.
+    """Stop timing changes that save less than `hopeless` of a step; stop all once no change is left.
 
     The difference of the unchanged step and its control run is added to each saving first."""
     steps = [seconds for entry in unchanged for seconds in times(entry)]
@@ -239,17 +239,17 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
 def _take(
     plan: Plan, taking: Sequence[Entry], file: RunFile, say: Say, folder: Path, end: Callable[[], None]
 ) -> str | None:
-    """Take turns, those of the run file first, and record the contest; None without anything to compare."""
+    """Time entries in turns, resumed from the file; return the recorded contest's name, None if none ran."""
     name = results.changed_name(plan, taking)
     by_name = {results.name(plan, entry): entry for entry in taking}
     earlier = resume.rounds(file.run, name)
     began, before = time.monotonic(), resume.spent(earlier, plan.fewest)
     seconds = gate.refuse_unequal(plan, taking, folder, say)
     if all(entry.status != "ok" for entry in taking if entry.change not in ("", TWIN)):
-        return None  # there is nothing to compare with
+        return None  # no changed step is left to compare
     resume.restore(by_name, earlier)
     if earlier:
-        end()  # what had been left out stays so
+        end()  # changes that had been left out stay so
 
     def keep(taken: Taken) -> None:
         resume.keep(file, name, by_name, taken)

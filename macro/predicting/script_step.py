@@ -1,6 +1,6 @@
-"""A step of a user's script: watched, changed and timed in the script's loop, processes in turns.
+"""Prediction of a user's script: watch its step, observe it changed, time both in turns in its loop.
 
-Results of changed steps are not compared, as those of networks are.
+Unlike for networks, the numerical results of changed steps are not checked.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
 
 TOPIC = "turns"
 
-ROUNDS = 3  # of a changed program, for its page faults
-READY, MOST = 2, 16  # batches that each worker of PyTorch's data loader keeps ready; steps that do not count
-KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # of work that is called by itself
+ROUNDS = 3  # of observing a changed program, for its page faults
+READY, MOST = 2, 16  # batches that a worker of PyTorch's data loader prefetches; most uncounted steps of a turn
+KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # kinds that are measured in isolation
 Watching = TypeVar("Watching", bound=ScriptObserver)
 
 
 def script(step: Step, seconds: float) -> Script:
-    """Return the program as a changed or unchanged step has it."""
+    """Return the program with the step's heap, threads and variables, to be watched for `seconds`."""
     assert step.script is not None
     setting = step.setting
     variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
-    threads = setting.threads or None  # 0: as the program has it
+    threads = setting.threads or None  # 0: as the program sets them
     return replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
 
 
 def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
-    """Watch the unchanged steps for so many seconds. Raises SuiteError."""
+    """Watch the unchanged program's steps for `seconds`. Raises SuiteError."""
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
     breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
@@ -88,7 +88,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
-    """Run some untraced blocks of a changed step, one if `looks` is empty. Raises SuiteError, Ended."""
+    """Run a few untraced blocks of the changed program, observing `looks`. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
     look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
@@ -106,12 +106,12 @@ def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: 
 
 
 class Plain(ScriptObserver):
-    """A program of which only plain steps are timed."""
+    """A program of which only plain (unwatched) steps are timed."""
 
-    gone: str | None = None  # how the program ended by itself
+    gone: str | None = None  # how the program ended by itself, if it did
 
     def settle(self) -> None:
-        """Skip steps too whose batches a data loader's workers prepared in others' turns."""
+        """Settle; also skip the steps whose batches data loader workers prefetched in other entries' turns."""
         super().settle()
         self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
 
@@ -125,14 +125,14 @@ class Plain(ScriptObserver):
             self.gone = ends.late(end)
 
     def timed(self) -> dict[str, float]:
-        """Return the last round as an entry has it."""
+        """Return the last round as a block of an entry."""
         return {"wall": self.last.seconds(False), "cpu": self.last.seconds(True), "blocked": 0.0}
 
 
 def started(
     kind: type[Watching], source: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
 ) -> Watching:
-    """Start a program; return it after its first steps, without a tracer. Raises SuiteError, Ended."""
+    """Start a program; return its untraced observer after the first steps. Raises SuiteError, Ended."""
     program = Program(source, folder, *streams)
     stack.callback(program.close)
     look = kind(source, program, say)
@@ -145,7 +145,7 @@ def started(
 
 
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
-    """Yield rows with their largest problem, by which the others of the row are taken to change."""
+    """Yield rows by name, with their largest problems, which stand for all operations of the row."""
     problems: dict[str, list[Problem]] = {}
     for (members, column), (_, call) in work.largest.items():
         again = alone(call) if column in KINDS else None
@@ -161,7 +161,7 @@ def _identity(recording: Recording) -> Mapping[str, object]:
 
 @contextmanager
 def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
-    """Yield a folder, and streams to nowhere, since several programs print at once."""
+    """Yield a temporary folder, and null streams for the output of programs that run at once."""
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
         yield Path(name), (nowhere, nowhere)
 
@@ -175,7 +175,7 @@ def make(
     identity: Mapping[str, Any],
     hopeless: float | None,
 ) -> list[PredictedChange]:
-    """Time changes in turns with the unchanged program and its control, as many as memory has room for."""
+    """Time changes in turns with the unchanged program and its control run, in groups that fit in memory."""
     at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
@@ -190,9 +190,9 @@ def make(
 
 
 def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
-    """Return all cores for each program that is observed beside others: most of its time is starting.
+    """Return a list of all cores for each program observed in parallel, as most of its time is start-up.
 
-    Raises Unavailable if memory has no room for the unchanged program, its control and a changed one."""
+    Raises Unavailable if memory has no room for the unchanged program, its control run and a changed program."""
     peak = identity.get("peak", 0)
     if (room := room_for(peak)) <= judged.UNCHANGED:
         raise Unavailable(
@@ -233,7 +233,7 @@ def _time(
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
-    """Report progress after rounds 1, 2, 4, …; after the first also whether the budget is too small."""
+    """Report progress after rounds 1, 2, 4, …, and after the first round warn if the budget is too small."""
     if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
     for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
@@ -248,7 +248,7 @@ def _all(
     stack: ExitStack,
     say: Say,
 ) -> list[tuple[Entry, Plain]]:
-    """Start and settle all programs, some at once; one that fails has its reason, and the others go on."""
+    """Start and settle all programs in parallel; return those that run; failed entries get a reason."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
         say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
@@ -262,6 +262,6 @@ def _all(
         entry.setting = replace(entry.setting, threads=look.recording.threads)
         return look
 
-    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives them: they end with the threads that start them
+    pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives the programs, which end with their threads
     looks = list(pool.map(settled, entries, steps))
     return [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]

@@ -1,1 +1,1 @@
-"""Frameworks taking turns: rounds of steps, what a file keeps of them, results."""
+"""Timing of frameworks in turns: rounds of steps, their notes in the run file, and results."""

@@ -11,7 +11,7 @@ from reports import units
 from reports.figures.steps import FLOOR, floor
 from reports.record import Result, Run
 
-KINDS = {  # of layers, and the work of their forward passes
+KINDS = {  # words for the forward passes of layers, by the layer's kind
     "dense": "products",
     "conv": "convolutions",
     "pool": "poolings",
@@ -27,12 +27,12 @@ INSIDE = {
     "gradient": "forward, loss and every gradient but the input's",
     "step": "forward, loss, every gradient but the input's, and the update",
 }
-WAITS = 0.01  # of a step: a smaller difference is not reported
-BUSY = 0.1  # cores
+WAITS = 0.01  # least share of a step of a difference in system time that is reported
+BUSY = 0.1  # least difference in busy cores that is reported
 
 
 def sentences(plan: Plan, run: Run) -> list[str]:
-    """Return sentences on the step, each framework's time and ratio to the floor, and who is below it."""
+    """Return sentences on the step's work, each framework's time, and frameworks below kernels-only."""
     net = plan.network
     asked = {"network": net.name, "batch": plan.batch, "phase": plan.phase}  # a file may hold runs of others
     timed = [r for r in run.results if r.role == "measured" and r.seconds and asked.items() <= r.problem.items()]
@@ -64,7 +64,7 @@ def _times(result: Result, least: Result, timed: Sequence[Result]) -> str:
 
 
 def _below(plan: Plan, timed: list[Result]) -> list[str]:
-    """Return a line for each framework that takes less than the suite's own kernels, for certain or not."""
+    """Return a line for each framework that is faster than kernels-only, whether significant or not."""
     lines = []
     for result in timed:
         least = floor(result, timed)
@@ -83,7 +83,7 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float, bool]:
-    """Return the ratio of a step's time to `least`'s, of common rounds, and whether it is below 1 for certain."""
+    """Return the ratio of a result's time to that of `least`, and whether it is significantly below 1."""
     assert result.seconds is not None and least.seconds is not None
     ratio, _ = ratios.over(result, least, timed)
     if ratio is None:
@@ -92,7 +92,7 @@ def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[float,
 
 
 def apart(result: Result, least: Result) -> str:
-    """Describe how the two steps differ in the system's own time and in busy cores."""
+    """Describe how two steps differ in system time and busy cores; "" if by little."""
     ours, theirs = least.step or {}, result.step or {}
     assert result.seconds is not None
     differences, more = [], (theirs.get("system", 0.0) - ours.get("system", 0.0)) / result.threads
@@ -105,7 +105,7 @@ def apart(result: Result, least: Result) -> str:
 
 
 def _explained(plan: Plan, result: Result) -> str:
-    """Return the command that explains a framework beside the suite's own kernels."""
+    """Return the command that explains a framework's time against kernels-only."""
     return (
         f"python -m macro explain {plan.named} {FLOOR} {shlex.quote(result.variant)} --batch {plan.batch} "
         f"--phase {plan.phase} --threads {result.threads} --heap {result.heap}"

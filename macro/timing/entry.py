@@ -1,4 +1,4 @@
-"""Entries that take turns: frameworks in their settings, in one phase of a network."""
+"""Entries that are timed in turns: frameworks with their settings, in a phase of a network."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from macro.processes import job as job_files
 from macro.processes.job import Setting
 from macro.processes.process import Process
 
-FEWEST = 6  # rounds of a generation; one with fewer does not count
-TWIN = "unchanged"  # the change of a control run
+FEWEST = 6  # rounds of a generation; a generation with fewer does not count
+TWIN = "unchanged"  # name of the change that changes nothing: the control run
 WARM = 2  # steps before the first block
-HANGS = 60.0  # seconds a block may take at least
-ALIKE = 2.0  # ratio of two steps up to which both are timed alike
-COMPARED = 0.5  # seconds of an unchanged step from which on the first of a turn counts, of changed ones too
-LONG = 1.0  # seconds: in a step of so many a cold cache and memory given back are a small part
+HANGS = 60.0  # least timeout of a block in seconds
+ALIKE = 2.0  # ratio of two steps' times up to which both count the first step of a turn, or neither
+COMPARED = 0.5  # from so many seconds of an unchanged step on, the first step of a turn counts, changed steps included
+LONG = 1.0  # seconds of a step of which a cold cache and returned memory are a small share
 
 
 @dataclass
 class Entry:
-    """One framework in one setting, and its results."""
+    """A framework with a setting (threads, heap, device), its process and its timed blocks."""
 
     framework: Framework
     setting: Setting
@@ -37,45 +37,45 @@ class Entry:
     status: str = "ok"
     reason: str | None = None
     process: Process | None = None
-    change: str = ""  # of the unchanged step, in words
-    again: str = ""  # the line that measures it again, where that is another than `macro run`
-    batch: int | None = None  # samples of its steps, where it is not the plan's
-    count: int = 1
-    ended: str = ""  # why no more of its steps are wanted
+    change: str = ""  # applied to the unchanged step, in words; empty: none
+    again: str = ""  # the command that measures it again, if not `macro run`
+    batch: int | None = None  # batch size of its steps; None: the plan's
+    count: int = 1  # steps of a block
+    ended: str = ""  # why no more of its steps are needed; empty: they are
     long: bool = False  # whether the first step of a turn counts
-    peak: int = 0  # bytes that its process had in memory at most, after its first steps
-    warm: float = 1.0  # seconds of the fastest of these
-    proof: str | None = None  # what its equal work was proven against
+    peak: int = 0  # most bytes that its process had in memory
+    warm: float = 1.0  # seconds of the fastest warm-up step
+    proof: str | None = None  # the reference that its equal work was verified against
 
     def fail(self, error: SuiteError) -> None:
-        """Keep the error; no process is left. A kernel's error is a failure, any other a reason to skip it."""
+        """Set the status from an error: failed for a KernelError, skipped for others; forget the process."""
         self.status = "failed" if isinstance(error, KernelError) else "skipped"
         self.reason, self.process = str(error), None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A network's phase that is run in several entries."""
+    """A network's phase to be timed in several entries, with batch, budget and number of generations."""
 
     network: Network
     batch: int
     phase: str
-    seconds: float
-    generations: int
+    seconds: float  # budget of all generations
+    generations: int  # each starts new processes
     seed: int = 0
-    first: int = 0  # number of its first generation, in a run taken up again
-    ended: int = 0  # generations that had ended in it; one that was killed is not among them
-    asked: str = ""  # the network as a command names it
-    fewest: int = FEWEST  # rounds of a generation
-    counted: float = COMPARED  # seconds of a step from which on the first of a turn counts
+    first: int = 0  # number of its first generation; above 0 in a resumed run
+    ended: int = 0  # generations that ended before the run was resumed, without a killed generation
+    asked: str = ""  # the network as the command names it
+    fewest: int = FEWEST  # rounds of a generation at least
+    counted: float = COMPARED  # from so many seconds of a step on, the first step of a turn counts
 
     def place(self, generation: int) -> str:
-        """Return the position of a generation among all that were requested."""
+        """Format a generation's position among all requested, such as `generation 2 of 5`."""
         return f"generation {generation - self.first + self.ended + 1} of {self.ended + self.generations}"
 
     @property
     def named(self) -> str:
-        """Name of the network, as a word of a shell."""
+        """Name of the network, quoted for a shell."""
         return shlex.quote(self.asked or self.network.name)
 
 
@@ -84,13 +84,13 @@ class Taken:
     """A round that has ended."""
 
     generation: int
-    number: int  # in its generation
+    number: int  # in its generation, from 0
     seconds: float  # of the generation's rounds so far
-    ended: bool  # whether its generation ended with it
+    ended: bool  # whether the generation ended with this round
 
 
 def begin(plan: Plan, entry: Entry, setting: Setting, folder: Path, stack: ExitStack) -> Process:
-    """Start an entry's process and wait until it is built; its identity goes to the entry. Raises SuiteError."""
+    """Start an entry's process, wait until its network is built, and set the identity. Raises SuiteError."""
     job = job_files.write(entry.framework, plan.network, entry.batch or plan.batch, setting, folder)
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     hello = process.expect("hello")

@@ -1,4 +1,4 @@
-"""Groups of processes that fit in memory at once, each with the reference, through which they compare."""
+"""Groups of processes that fit in memory together; each has the reference, so that groups compare."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from macro.timing.entry import ALIKE, HANGS, LONG, TWIN, WARM, Entry, Plan, begi
 from reports.units import counted
 
 BLOCK = 0.2  # seconds of steps in a block, at least
-ROOM = 0.8  # of the memory that is free when the first of a group starts
+ROOM = 0.8  # usable share of the memory that is free before a group starts
 REFERENCE = "pytorch"
 
 
 def reference(entries: Sequence[Entry]) -> Entry:
-    """Return the first PyTorch among the entries that can run; without it the first of them."""
+    """Return the first PyTorch entry that can run, or else the first entry that can run."""
     running = [entry for entry in entries if entry.status == "ok"] or entries
     return next((entry for entry in running if entry.framework.name == REFERENCE), running[0])
 
@@ -32,9 +32,9 @@ def fill(
     stack: ExitStack,
     say: Callable[[str], None],
 ) -> tuple[list[Entry], list[Entry]]:
-    """Start processes that fit in memory beside the `shared` one; return those that run, and those left.
+    """Start entries that fit in memory beside the `shared` entry; return those running, and those left.
 
-    An entry needs what its process had in memory, or those that are `known`.
+    An entry's need of memory is estimated from its last process, or from the processes of `known` entries.
     """
     room, alive, left = ROOM * memory(), list[Entry](), list[Entry]()
     for entry in wanted:
@@ -50,23 +50,23 @@ def fill(
 
 
 def _fits(entry: Entry, alive: Sequence[Entry], shared: Entry, known: Sequence[Entry], room: float) -> bool:
-    """Return whether an entry fits in memory; one beside the shared one always does."""
+    """Return whether an entry fits in memory; a single entry beside the shared entry always does."""
     others = [x for x in alive if x is not shared]
     held = [*others, shared] if shared.status == "ok" else others
     return not others or sum(_likely(x, known) for x in [*held, entry]) <= room
 
 
 def _likely(entry: Entry, known: Sequence[Entry]) -> int:
-    """Estimate the bytes of a process: what it had, or the same framework on other threads, or the most of any."""
+    """Estimate an entry's bytes by its last process, its framework's with other threads, or the largest."""
     alike = [x.peak for x in known if x.framework == entry.framework and x.batch == entry.batch]
     return entry.peak or max(alike, default=0) or max(x.peak for x in known)
 
 
 def alike(entries: Sequence[Entry], counted: float) -> None:
-    """Decide whether the first step of a turn counts, alike for steps that are compared.
+    """Set whether the first step of each entry's turn counts, the same for steps that are compared.
 
-    It counts for steps of LONG or more that last ALIKE times the longest of the others, and for all changed steps if
-    the unchanged one takes `counted` seconds.
+    The first step counts for steps of at least LONG seconds and ALIKE times the longest step where it does not count.
+    Changed steps follow the unchanged step: the first step counts if that takes `counted` seconds or more.
     """
     if any(entry.change for entry in entries):
         unchanged = next((entry for entry in entries if entry.change in ("", TWIN)), entries[0])
@@ -92,7 +92,7 @@ def _begin(plan: Plan, entry: Entry, folder: Path, stack: ExitStack) -> bool:
 
 
 def _warm(plan: Plan, entry: Entry) -> bool:
-    """Run the first steps, which determine the steps of a block; return whether that worked."""
+    """Run warm-up steps, which set the number of steps per block; return whether they succeeded."""
     assert entry.process is not None
     try:
         warm = [entry.process.ask(HANGS * 5, "steps", do="steps", phase=plan.phase, count=1) for _ in range(WARM)]

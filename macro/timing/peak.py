@@ -1,4 +1,4 @@
-"""Multiply-adds a second of this machine, in the fastest instructions it has: the ceiling of a step."""
+"""Peak rate of multiply-adds of this machine by its fastest instructions: the ceiling of a step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernels.ops.fma import Fma
 from kernels.ops.fma.fastest import fastest, peak_of, prepared, seconds
 
 UNIT = 1e9  # FLOP
-LOOK = 0.1  # seconds of a measurement's bursts, about
+LOOK = 0.1  # seconds of all bursts of a measurement, about
 FEWEST, MOST = 5, 50  # bursts of a measurement
-SHORTEST, LONGEST, TOGETHER = 1e-3, 0.1, 5e-3  # seconds of a burst; of several threads at most
-STEPS = 1 << 17  # of the burst that tells how many a longer one has: 0.3 ms
+SHORTEST, LONGEST, TOGETHER = 1e-3, 0.1, 5e-3  # limits of a burst's seconds; the last: longest of several threads
+STEPS = 1 << 17  # loop steps of the calibration burst: 0.3 ms
 
 
 class Peak:
-    """The FMA kernel on `threads` threads, or on one without cores for them, measured in every round."""
+    """The FMA kernel on `threads` threads (or on 1 if cores are too few), measured in every round."""
 
     def __init__(self, threads: int = 1) -> None:
         isa = fastest(instruction_sets())
@@ -30,7 +30,7 @@ class Peak:
         self._clock = time.thread_time if self.threads == 1 else time.perf_counter
 
     def look(self, product: float) -> float | None:
-        """Return the seconds that UNIT takes one thread now, in bursts of about `product` seconds, or None."""
+        """Return seconds for UNIT FLOP per thread, in bursts of about `product` seconds; None: no kernel."""
         if self._call is None:
             return None
         self._call()
@@ -42,7 +42,7 @@ class Peak:
         return took * UNIT * self.threads / problem.flops
 
     def _burst(self, times: float) -> tuple[Fma, Callable[[], object]]:
-        """Return a burst `times` as long as that of STEPS."""
+        """Return a burst `times` as long as the calibration burst, as problem and call."""
         problem = replace(self._problem, steps=STEPS * max(1, round(times)))
         call = prepared(problem)
         assert call is not None  # it is the same kernel

@@ -10,20 +10,20 @@ from typing import Any, TypeAlias
 from reports import stats
 from reports.record import Result
 
-Times: TypeAlias = Mapping[tuple[int, int], float]  # seconds of a step, by generation and round
+Times: TypeAlias = Mapping[tuple[int, int], float]  # seconds of a step by (generation, round)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A judged ratio."""
+    """The judged ratio of two entries' times."""
 
     judged: stats.Judgment
-    generations: int  # of processes that count
-    through: int | None = None  # index of the entry between, if there is one
+    generations: int  # that count
+    through: int | None = None  # index of the third entry, if compared through it
 
 
 def compare(times: Sequence[Times], contender: int, baseline: int, margin: float) -> Compared:
-    """Compare two entries, through a third where they met in fewer generations than each met that."""
+    """Compare two entries' times, through a third entry if it shares more generations with each of them."""
     direct = _logs(times[contender], times[baseline])
     between = [i for i in range(len(times)) if i not in (contender, baseline)]
     pairs = {i: (_logs(times[contender], times[i]), _logs(times[baseline], times[i])) for i in between}
@@ -35,7 +35,7 @@ def compare(times: Sequence[Times], contender: int, baseline: int, margin: float
 
 
 def over(result: Result, least: Result, timed: Sequence[Result]) -> tuple[stats.Interval | None, str]:
-    """Return the ratio of a step's time to another's, None for too few rounds, and ` through pytorch`, if so."""
+    """Return the ratio of two results' times (None: too few rounds), and ` through NAME` if indirect."""
     order = [x for x in timed if x.contest == result.contest]
     compared = compare([_by_round(x) for x in order], order.index(result), order.index(least), 0.0)
     return compared.judged.shown, "" if compared.through is None else f" through {order[compared.through].variant}"
@@ -46,7 +46,7 @@ def _by_round(result: Result) -> Times:
 
 
 def _logs(contender: Times, baseline: Times) -> list[Any]:
-    """Return logarithms of the ratio of each round, by generation, without generations cut short by a kill."""
+    """Return the log ratios of common rounds, an array for each generation that has enough rounds."""
     import numpy as np
 
     rows: dict[int, list[float]] = {}

@@ -1,4 +1,4 @@
-"""A run's entries as records: a result for each framework, a comparison of each with the first."""
+"""A run's entries as records: a result for each framework, and comparisons with the first framework."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from macro.timing.entry import TWIN, Entry, Plan
 from macro.timing.peak import UNIT
 from reports import next_run, record, stats
 
-DIVISION = "default"  # as installed, in records; run files of before may have another
-FOREIGN = 0.05  # cores busy with others that make a run of several threads contended
-PROCESSES = 5  # from so many on an interval holds across processes
+DIVISION = "default"  # frameworks as installed; older run files may have other divisions
+FOREIGN = 0.05  # cores busy with other processes from which on a run of several threads is contended
+PROCESSES = 5  # from so many processes on, an interval holds across processes
 BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
 THROUGH = "through {}: both were not in memory at once; the quotient of two ratios to it, with both errors"
-CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # as recorded, as blocks have them
+CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # names in records, and keys of a block
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
 
 def contest_name(plan: Plan) -> str:
-    """Return the name of the contest of frameworks as they are installed, which has no framework in it."""
+    """Return the name of the contest of frameworks as installed; it does not depend on the frameworks."""
     return f"{_problem(plan)}/division:{DIVISION}"
 
 
 def contest(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
-    """Return the contest of frameworks; `seconds`: of each phase but the starts, which the entries have."""
+    """Return the contest of frameworks; `seconds`: by phase of the run, without process starts."""
     question = f"which framework takes longest for a {plan.phase} of {plan.network.name}, {DIVISION}?"
     return _contest(plan, entries, (contest_name(plan), question, "framework"), margin, seconds)
 
 
 def changed_name(plan: Plan, entries: Sequence[Entry]) -> str:
-    """Return the name of the contest of a step with its changes."""
+    """Return the name of the contest between an unchanged step and changes of it."""
     changes = "+".join(_escaped(entry.change) for entry in entries if entry.change)
     return f"{_problem(plan)}/variant:{_escaped(entries[0].framework.name)}/changes:{changes}/rounds:{plan.fewest}"
 
 
 def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mapping[str, float]) -> record.Contest:
-    """Return the contest of a step with its changes; the first entry is unchanged."""
+    """Return the contest between an unchanged step, the first entry, and changes of it."""
     changes = [entry.change for entry in entries if entry.change not in ("", TWIN)]
     what = changes[0] if len(changes) == 1 else f"each of {len(changes)} changes"
     question = f"what does {what} do to a {plan.phase} of {plan.network.name} in {entries[0].framework.name}?"
@@ -53,7 +53,7 @@ def changed(plan: Plan, entries: Sequence[Entry], margin: float, seconds: Mappin
 def _contest(
     plan: Plan, entries: Sequence[Entry], asked: tuple[str, str, str], margin: float, seconds: Mapping[str, float]
 ) -> record.Contest:
-    """Return a contest. `asked`: its name, its question, what its cases differ in."""
+    """Return a contest's record; `asked`: its name, its question, and what its cases differ in."""
     name, question, differs = asked
     results = tuple(_result(plan, entry, name) for entry in entries)
     comparisons = tuple(
@@ -67,7 +67,7 @@ def _contest(
 
 
 def _pairs(entries: Sequence[Entry], differs: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield the pairs of entries that are compared, and what they differ in."""
+    """Yield the pairs of entries (baseline, contender) to compare, by index, and what they differ in."""
     for i, entry in enumerate(entries[1:], 1):
         place = entry.setting.device
         alike = [j for j, x in enumerate(entries) if _where(x) == _where(entry)]
@@ -109,24 +109,24 @@ def name(plan: Plan, entry: Entry) -> str:
 
 
 def _escaped(word: str) -> str:
-    """Escape a file's path in a name; reports show it as it was typed."""
+    """Escape `/` and `%` of a word in a name; reports show the word unescaped."""
     return word.replace("%", "%25").replace("/", "%2F")
 
 
 def clock(entry: Entry) -> str:
-    """Return the clock of an entry: a GPU's own; for one thread the processor's and waits; else the wall."""
+    """Return the clock of an entry: event (a GPU's own), cpu (one thread: CPU time and waits), or wall."""
     if entry.setting.device != "cpu":
         return "event" if all("device" in block for _, _, block in entry.blocks) else "wall"
     return "cpu" if entry.setting.threads == 1 and _queues(entry) else "wall"
 
 
 def _queues(entry: Entry) -> bool:
-    """Return whether the system reports how long a process is queued; runs of before this field do."""
+    """Return whether the system reports how long a process is queued; older run files imply that it does."""
     return bool(entry.identity.get("run_delay", True))
 
 
 def times(entry: Entry, by: str = "") -> list[float]:
-    """Return seconds of a step in each block, by its own clock or another; waits of one thread count."""
+    """Return seconds of a step in each block, by the entry's clock or by clock `by`; cpu includes waits."""
     named = {"wall": "wall", "event": "device"}.get(by or clock(entry))
     if named:
         return [block[named] for _, _, block in entry.blocks]
@@ -175,7 +175,7 @@ def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
-    """Return the result of an entry before any step was timed."""
+    """Return an entry's result without times: its problem, setting, identity and command."""
     problem = {
         "network": plan.network.name,
         "batch": entry.batch or plan.batch,
@@ -204,7 +204,7 @@ def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:
 
 
 def _seen(entry: Entry) -> dict[str, float]:
-    """Return the system's counts and busy cores of one step, medians over blocks."""
+    """Return the system's counts per step and busy cores, medians over blocks."""
     blocks, threads = [block for _, _, block in entry.blocks], entry.setting.threads
     counted = {name: median([block[name] for block in blocks]) for name in COUNTED}
     foreign = median([block["foreign"] for block in blocks])
@@ -215,7 +215,7 @@ def _seen(entry: Entry) -> dict[str, float]:
 
 
 def repeat(plan: Plan, entry: Entry) -> str:
-    """Return the command that times the steps of one framework again."""
+    """Return the command that times an entry's steps again."""
     s = entry.setting
     if entry.again:
         return entry.again
@@ -229,13 +229,13 @@ def repeat(plan: Plan, entry: Entry) -> str:
 
 
 def _homeless(identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the identity without the name of the user who ran it."""
+    """Return the identity with the home folder replaced by `~`, so that it has no user name."""
     plain: dict[str, Any] = json.loads(json.dumps(identity, default=str).replace(str(Path.home()), "~"))
     return plain
 
 
 def _peak(entry: Entry) -> str:
-    """Return the ceiling's name: of several threads at once, or of one so many times."""
+    """Return the ceiling's name: the peak of all threads together, or of one thread times their number."""
     threads, together = entry.setting.threads, entry.blocks[-1][2].get("fma_threads", 1)
     if threads == 1:
         return "FMA peak"
@@ -243,7 +243,7 @@ def _peak(entry: Entry) -> str:
 
 
 def _percent(entry: Entry, flops: float) -> float | None:
-    """Return the median percentage of the threads' FMA peaks, each round by its own; None where one is unknown."""
+    """Return the median percentage of FMA peak, by each round's peak; None if a round has no peak."""
     peaks = [block["fma"] for _, _, block in entry.blocks]
     if None in peaks:
         return None
@@ -260,7 +260,7 @@ def _comparison(
     margin: float,
 ) -> record.Comparison:
     baseline, contender = pair
-    clocks = {clock(entries[i]) for i in pair}  # of a GPU and a processor, say
+    clocks = {clock(entries[i]) for i in pair}  # two if a GPU is compared with a processor
     mixed = len(clocks) > 1
     by = "wall" if mixed else next(iter(clocks))
     compared = ratios.compare([by_round(entry, by) for entry in entries], contender, baseline, margin)
@@ -299,7 +299,7 @@ def _comparison(
 
 
 def by_round(entry: Entry, by: str) -> ratios.Times:
-    """Return times by generation and round, by the entry's own clock or another; none by a clock that it lacks."""
+    """Return times by generation and round, measured by clock `by`; empty if the entry lacks this clock."""
     if (by == "event" and clock(entry) != by) or (by == "cpu" and entry.setting.device != "cpu"):
         return {}
     return {(g, number): seconds for (g, number, _), seconds in zip(entry.blocks, times(entry, by), strict=True)}

@@ -1,7 +1,7 @@
-"""A run's rounds in its file as they end, a note each, and how a resumed run continues from them.
+"""Rounds as notes in the run file, written as they end, and how a resumed run continues from them.
 
-A killed run's processes are gone, so what is left is measured in generations of its own: a killed generation
-of enough rounds counts beside those that ended, the rounds of a shorter one are kept and compared with nothing.
+A killed run's processes are gone, so a resumed run measures the rest in new generations. A killed generation with
+enough rounds counts like an ended generation; the rounds of a shorter generation are kept but not compared.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 TOPIC = "round"
 BLOCK = frozenset(
     ("wall", "cpu", "blocked", "system", "faults", "voluntary", "involuntary", "foreign", "canary", "peak", "fma")
-)  # keys of a block that results need
+)  # keys that results need of a block
 
 
 @dataclass(frozen=True)
 class Row:
-    """An entry after a round."""
+    """The state of an entry after a round."""
 
     status: str
     reason: str | None
     count: int
     setup: tuple[float, ...]
-    block: dict[str, Any] | None  # of this round, if it has one
+    block: dict[str, Any] | None  # of this round; None if the entry had no block in it
 
 
 @dataclass(frozen=True)
 class Round(Taken):
-    """The data of a note: a round that has ended, and the entries after it, by the names of their results."""
+    """A note's data: an ended round, and the entries' state after it, by the names of their results."""
 
     contest: str
     entries: dict[str, Row]
 
 
 def keep(file: RunFile, contest: str, entries: Mapping[str, Entry], taken: Taken) -> None:
-    """Append a round to the run file; it is on disk on return. `entries` by the names of their results."""
+    """Append a round to the run file, on disk when this returns; `entries`: by the names of their results."""
     rows = {name: _row(entry, taken) for name, entry in entries.items()}
     file.append(Note(TOPIC, asdict(Round(**vars(taken), contest=contest, entries=rows))))
 
@@ -56,7 +56,7 @@ def _row(entry: Entry, taken: Taken) -> Row:
 
 
 def rounds(run: Run, contest: str) -> list[Round]:
-    """Return the rounds of a contest in a run, in order. Raises UsageError for those of another protocol."""
+    """Return a contest's rounds in a run, in order. Raises UsageError for rounds of another version."""
     import msgspec
 
     data = [note.data for note in run.notes if note.topic == TOPIC and note.data.get("contest") == contest]
@@ -70,12 +70,12 @@ def rounds(run: Run, contest: str) -> list[Round]:
 
 
 def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
-    """Restore each entry from its rounds; one that had failed stays so."""
+    """Restore the entries' state from rounds of the run file; a failed entry stays failed."""
     for round_ in taken:
         for name, row in round_.entries.items():
             entry = entries[name]
             entry.count, entry.setup = row.count, list(row.setup)
-            # A round comes again, with `ended`, if it was the last.
+            # The last round of a generation may be noted twice, the second time with `ended`.
             kept = entry.blocks and entry.blocks[-1][:2] == (round_.generation, round_.number)
             if row.block is not None and not kept:
                 entry.blocks.append((round_.generation, round_.number, row.block))
@@ -85,13 +85,13 @@ def restore(entries: Mapping[str, Entry], taken: Sequence[Round]) -> None:
 
 
 def spent(taken: Sequence[Taken], fewest: int = FEWEST) -> float:
-    """Return the seconds of the generations that have ended, or have `fewest` rounds or FEWEST, the smaller number."""
+    """Return the seconds of generations that ended or have enough rounds: `fewest`, FEWEST at most."""
     least = min(fewest, FEWEST)
     return sum(last.seconds for last in _generations(taken) if last.ended or last.number + 1 >= least)
 
 
 def left(plan: Plan, taken: Sequence[Taken]) -> Plan:
-    """Return the plan of what is still to do, in generations that come after those taken."""
+    """Return the plan of the remaining generations, numbered after those in `taken`."""
     last = _generations(taken)
     ended = sum(x.ended for x in last)
     first = max((x.generation + 1 for x in last), default=0)

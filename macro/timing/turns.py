@@ -1,4 +1,4 @@
-"""Steps of several frameworks in turns: generations of processes, rounds of blocks, until the budget is spent."""
+"""Timing of several frameworks in turns: generations of processes, rounds of blocks, within a budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from macro.timing.entry import HANGS, Entry, Plan, Taken
 from macro.timing.peak import Peak
 from reports.units import counted
 
-RAMP = 0.3  # seconds of steps of a GPU before those that count
+RAMP = 0.3  # seconds of uncounted steps of a GPU before the counted steps
 
 
 def take(
@@ -28,7 +28,7 @@ def take(
     say: Callable[[str], None],
     keep: Callable[[Taken], None] = lambda taken: None,
 ) -> float:
-    """Fill the entries, without those that fail; return the seconds of the rounds. `keep` gets each round."""
+    """Time the entries' steps in all generations; return the rounds' seconds. `keep` gets each round."""
     job_files.write_arrays(plan.network, plan.batch, folder)
     counts = {entry.setting.threads for entry in entries if entry.status == "ok" and entry.setting.device == "cpu"}
     peaks = {x: Peak(x) for x in counts}
@@ -45,7 +45,7 @@ def _generation(
     say: Callable[[str], None],
     keep: Callable[[Taken], None],
 ) -> float:
-    """Run the groups of a generation, each in its part of the budget; return the seconds of rounds."""
+    """Run a generation's groups, each within its share of the budget; return the seconds of the rounds."""
     order, past = random.Random(plan.seed * 1000 + generation), Taken(generation, -1, 0.0, False)
     left = wanted = [entry for entry in entries if entry.status == "ok" and not entry.ended]
     shared = groups.reference(entries) if entries else None
@@ -53,13 +53,13 @@ def _generation(
         before, count = past, len(left)
         again = [shared] if shared.status == "ok" and shared not in left else []
         began, mixed = time.monotonic(), order.sample([*again, *left], len(again) + len(left))
-        with ExitStack() as stack:  # in random order: else one would always be the first to be given memory
+        with ExitStack() as stack:  # random order, or the same entry would always be the first to get memory
             alive, left = groups.fill(
                 plan, shared, mixed, entries, folder, stack, lambda text: say(f"{plan.place(generation)}: {text}")
             )
             groups.alike(alive, plan.counted)
             share = plan.seconds / plan.generations * (count - len(left)) / len(wanted)
-            group_plan = replace(plan, seconds=share * plan.generations)  # as far as this group goes
+            group_plan = replace(plan, seconds=share * plan.generations)  # for the progress of this group
             starting = time.monotonic() - began
             for taken in _rounds(plan, past, share, order, alive, peaks):
                 past = replace(taken, ended=taken.ended and not left)
@@ -67,7 +67,7 @@ def _generation(
                 in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
                 for text in _progress(group_plan, in_group, starting):
                     say(text)
-    if past.number >= 0 and not past.ended:  # of its last group none could start
+    if past.number >= 0 and not past.ended:  # no entry of the last group could start
         keep(replace(past, ended=True))
     return past.seconds
 
@@ -75,7 +75,7 @@ def _generation(
 def _rounds(
     plan: Plan, past: Taken, share: float, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> Iterator[Taken]:
-    """Yield rounds after the one that is `past`, until their share of the budget is spent."""
+    """Run and yield the rounds that follow round `past`, until `share` seconds of the budget are spent."""
     began, number, seconds = time.monotonic(), 0, 0.0
     while (alive := [entry for entry in alive if not entry.ended]) and (number < plan.fewest or seconds < share):
         for entry, block in _round(plan, order, alive, peaks):
@@ -86,9 +86,9 @@ def _rounds(
 
 
 def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
-    """Yield progress after a round; after the first also whether the budget is too small."""
+    """Yield progress after a round, and after the first round a warning if the budget is too small."""
     share, count = plan.seconds / plan.generations, taken.number + 1
-    past = taken.seconds > share and count <= plan.fewest  # its rounds end it, not its share
+    past = taken.seconds > share and count <= plan.fewest  # the number of rounds ends the group, not the share
     so_far = f"{count} of {plan.fewest} rounds" if past else counted(count, "round")
     limit = "" if past else f" of {share:.0f}"
     yield f"{plan.place(taken.generation)}: {so_far}, {taken.seconds:.0f}{limit} s"
@@ -97,9 +97,9 @@ def _progress(plan: Plan, taken: Taken, starting: float) -> Iterator[str]:
 
 
 def over_budget(plan: Plan, generation: int, first: float, starting: float) -> Iterator[str]:
-    """Yield a warning where the fewest rounds of a generation take longer than its share of the budget.
+    """Yield a warning if a generation's fewest rounds take longer than its share of the budget.
 
-    `first`: seconds of the first round; `starting`: of starting the processes before it.
+    `first`: seconds of the first round; `starting`: seconds of starting the processes.
     """
     share, fewest = plan.seconds / plan.generations, first * plan.fewest
     if fewest <= share:
@@ -117,10 +117,10 @@ def over_budget(plan: Plan, generation: int, first: float, starting: float) -> I
 def _round(
     plan: Plan, order: random.Random, alive: list[Entry], peaks: Mapping[int, Peak]
 ) -> list[tuple[Entry, dict[str, Any]]]:
-    """Run a block of steps from each and measure each peak, in turns, in fresh random order.
+    """Run a block of steps of each entry and measure each peak, in a new random order; return the blocks.
 
-    The first step of a turn is discarded, if steps are short: while other processes ran, the hypervisor may have
-    reclaimed freed pages, and the caches are cold. An entry that fails is removed from `alive`.
+    If steps are short, the first step of a turn does not count: caches are cold, and the hypervisor may have reclaimed
+    freed pages while other processes ran. An entry that fails is removed from `alive`.
     """
     blocks, fma = list[tuple[Entry, dict[str, Any]]](), dict[int, float | None]()
     for threads, entry in order.sample(
@@ -142,7 +142,7 @@ def _round(
             alive.remove(entry)
             continue
         blocks.append((entry, _block(reply)))
-    for entry, block in blocks:  # this processor's peak is none of a GPU's
+    for entry, block in blocks:  # the processor's peak does not apply to a GPU
         threads = entry.setting.threads
         on_cpu = entry.setting.device == "cpu"
         block |= {"fma": fma[threads], "fma_threads": peaks[threads].threads} if on_cpu else {"fma": None}
@@ -150,19 +150,19 @@ def _round(
 
 
 def _before(entry: Entry) -> int:
-    """Return the steps before those that count: one, or RAMP seconds of a GPU, whose clock falls in between."""
+    """Return the number of uncounted steps: 1, or RAMP seconds of a GPU, whose clock falls between turns."""
     return max(1, round(RAMP / entry.warm)) if kind_of(entry.setting.device).undivided else 1
 
 
 def _product(plan: Plan, alive: Sequence[Entry]) -> float:
-    """Estimate the seconds of a product: the fastest framework's step, shared among its products."""
+    """Estimate the seconds of a product: the fastest framework's step over the number of products."""
     steps = [x.blocks[-1][2]["wall"] if x.blocks else groups.BLOCK / x.count for x in alive]
     products = sum(len(node.problems(plan.batch, plan.phase)) for node in plan.network.nodes)
     return min(steps, default=0.0) / max(1, products)
 
 
 def _block(reply: dict[str, Any]) -> dict[str, Any]:
-    """Return seconds of one step in this block, by each clock, and its counters."""
+    """Return a block's figures per step from an agent's reply: seconds by clock, and counters."""
     count = len(reply["wall_ns"])
     clocks = {name: sum(reply[f"{name}_ns"]) * 1e-9 / count for name in ("wall", "cpu", "blocked", "system")}
     return {

@@ -1,1 +1,1 @@
-"""Traces of other tools' formats, a file a format."""
+"""Readers of other tools' traces, a module for each format."""

@@ -1,4 +1,4 @@
-"""GPU work in what PyTorch's profiler exports: Chrome's trace format with kineto's categories."""
+"""Reader of GPU work in PyTorch profiler traces: Chrome's trace format with kineto's categories."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import Any
 from kernels.errors import UsageError
 
 KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "clear"}
-LAUNCHES = ("cuda_runtime", "cuda_driver")  # calls of the host, each with the number of what it enqueued
-STEP = re.compile(r"ProfilerStep#\d+")  # of torch.profiler's schedule
+LAUNCHES = ("cuda_runtime", "cuda_driver")  # host calls, each with the correlation id of the work that it enqueued
+STEP = re.compile(r"ProfilerStep#\d+")  # annotation of a step by torch.profiler's schedule
 LINKED = re.compile(r"HtoD|DtoH")  # copies between host and device
-NS = 1000  # of the format's microseconds
+NS = 1000  # nanoseconds in a microsecond, the unit of the format
 
 
 @dataclass(frozen=True)
 class Work:
-    """An operation of a stream."""
+    """A kernel, copy or clear on a GPU's stream."""
 
     name: str
     kind: str  # kernel, copy or clear
     device: int
     stream: int
-    start: int  # nanoseconds, as end
+    start: int  # nanoseconds, like end
     end: int
-    launched: int | None = None  # when the host enqueued it, where that is known
+    launched: int | None = None  # nanoseconds at which the host enqueued it; None: not recorded
     nbytes: int = 0  # of a copy
-    linked: bool = False  # whether a copy is between host and device
+    linked: bool = False  # whether it is a copy between host and device
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Device:
 
 @dataclass(frozen=True)
 class Trace:
-    """`steps`: of the program, start and end on the host, where it marks them."""
+    """The GPUs of a trace with their work, and the program's steps."""
 
     devices: Sequence[Device]
-    steps: Sequence[tuple[int, int]] = ()
+    steps: Sequence[tuple[int, int]] = ()  # start and end on the host; empty if the program marks no steps
 
 
 def read(path: Path, step: str = "") -> Trace:
-    """Read a trace; `step`: the annotation around a step, without it the profiler's own. Raises UsageError."""
+    """Read a trace; `step`: the annotation around a step, default ProfilerStep#N. Raises UsageError."""
     trace = _loaded(path)
     try:
         return _trace(trace, path, step)
@@ -63,7 +63,7 @@ def read(path: Path, step: str = "") -> Trace:
 
 
 def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
-    """Convert a trace. Raises UsageError; what Python raises of malformed events."""
+    """Convert a trace's JSON. Raises UsageError without GPU work or step, others if malformed."""
     events = [
         x for x in trace["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x
     ]
@@ -93,7 +93,7 @@ def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
 
 
 def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Drop spans that begin inside another: an annotation may be nested in one of its own name."""
+    """Drop spans that begin inside another span: an annotation may be nested in one of the same name."""
     outer: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda x: (x[0], -x[1])):
         if not outer or start >= outer[-1][1]:
@@ -102,7 +102,7 @@ def _outermost(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    """Load a trace's JSON. Raises UsageError."""
+    """Load a trace's JSON, compressed or not. Raises UsageError if it is no trace."""
     try:
         data = path.read_bytes()
         trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
@@ -118,7 +118,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _work(event: dict[str, Any], zero: float, calls: dict[Any, tuple[int, int]]) -> Work:
-    """Convert an event; a copy begins with the call that launches it, which may wait until it is done."""
+    """Convert an event to work; `launched` is when a copy's host call begins, or when a kernel's ends."""
     args, kind, name = event["args"], KINDS[event["cat"]], str(event["name"])
     call = calls.get(args.get("correlation"))
     return Work(

@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def unpacked(values: Mapping[str, Any]) -> Duel:
-    """Return the request from the parser's values. Raises UsageError."""
+    """Return the command, both arms, limits and outputs from the parser's values. Raises UsageError."""
     from micro.arms.pairs import Duel, Place, module_in
     from micro.arms.results import Limits
 

@@ -57,7 +57,7 @@ class Search:
         return where(self.problem)
 
     def pays(self, regret: float | None) -> float:
-        """Return the calls that amortize the search; infinite where there is nothing to gain."""
+        """Return the number of calls that amortizes the search; inf if `regret` is None or not above 1."""
         gain = self.times[self.default] * (1 - 1 / regret) if regret else 0.0
         return self.cost / gain if gain > 0 else float("inf")
 

@@ -57,10 +57,10 @@ class Mechanism:
     id: str
     what: str
     source: str
-    claim: str | None
+    claim: str | None  # the published figure
     test: Trial | None = None
-    why_not: str | None = None
-    later: str | None = None
+    why_not: str | None = None  # why there is no test
+    later: str | None = None  # which benchmark has to be built first
 
 
 @dataclass(frozen=True)

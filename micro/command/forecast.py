@@ -118,6 +118,6 @@ def _short(done: record.Contest) -> bool:
 
 
 def _round(seconds: float) -> int:
-    """Round up to two figures."""
+    """Round up to two significant figures."""
     step = int(10 ** max(0, math.floor(math.log10(max(seconds, 1.0))) - 1))
     return step * math.ceil(seconds / step)

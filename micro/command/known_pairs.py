@@ -1,4 +1,4 @@
-"""Verdicts on pairs of known truth: false alarms, detection, intervals that hold the truth, seconds."""
+"""Verdicts on pairs with a known ratio: false alarms, detection, coverage of intervals, seconds."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ while os.getppid() == parent: pass  # none outlives a killed self-test
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `micro.selftest`."""
+    """Command-line options of `micro.selftest`; `json`: the file into which figures are written."""
 
     full: bool = False
     output: Path | None = None

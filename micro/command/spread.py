@@ -144,7 +144,7 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
 def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
     """Return the pairs whose share of next runs inside is significantly less than `least`.
 
-    All tests together are wrong once in twenty (Holm 1979)."""
+    The error rate of all tests together is 5 % (Holm 1979)."""
     from scipy.special import bdtr
 
     chances = [float(bdtr(x.inside, x.runs - 1, least)) for x in every]

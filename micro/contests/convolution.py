@@ -1,4 +1,4 @@
-"""Contests of micro/conv.py: algorithms pass by pass, and what a layer's form costs."""
+"""Contests of micro/conv.py: algorithms per pass, gradients, layouts, strides, cuDNN's engines."""
 
 from __future__ import annotations
 

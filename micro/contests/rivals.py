@@ -36,7 +36,7 @@ class Rival:
         return Contest(name, "does the next run say the same?", "nothing" if self.twin else "kernel", self.cases)
 
     def took(self, path: tuple[str, ...]) -> bool:
-        """Report whether a contest took the rival's path."""
+        """Return whether `path`, the timing path that a contest took, is the rival's."""
         return path == (self.path,) if self.path in BASE else self.path in path
 
 

@@ -116,7 +116,7 @@ class Request:
 
     @property
     def device(self) -> Kind:
-        """The kind of the first device."""
+        """Kind of the first device, such as CPU or CUDA GPU."""
         return kind_of(self.settings[0].device)
 
     @property
@@ -139,7 +139,7 @@ class Request:
         return self.named("variant", self.rows(*roles))
 
     def limited(self, **axes: tuple[Any, ...]) -> Request:
-        """Return the request as if these axes had been named."""
+        """Return the request as if the command line had named these axes."""
         return replace(self, axes=self.axes | axes, given=self.given | axes.keys())
 
     def resized(self, problem: P, *axes: str) -> P:

@@ -26,13 +26,13 @@ Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one problem in one setting, or the reason it is skipped."""
+    """A variant (kernel) on a problem in a setting, possibly skipped for a reason."""
 
     problem: Problem
     variant: str
     setting: Setting = field(default_factory=Setting)
-    role: Role = "measured"
-    skip: str | None = None
+    role: Role = "measured"  # canaries and ceilings are timed beside the measured cases
+    skip: str | None = None  # the reason why the case is not run
 
     @property
     def name(self) -> str:
@@ -50,10 +50,10 @@ class Contest:
 
     name: str
     question: str
-    differs: str
+    differs: str  # what the cases differ in; unequal work has to begin with `work: differs`
     cases: tuple[Case, ...]
     pairs: tuple[tuple[int, int], ...] = ()
-    margin: float | None = None
+    margin: float | None = None  # ratios within ± this count as the same, unless the budget has a margin
     sparing: bool = False
 
     @property

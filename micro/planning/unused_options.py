@@ -150,7 +150,7 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
 
 
 def _refuse_variants(put: AskedQuestion) -> None:
-    """Raise UsageError for variants that are in no case, or that do not change a question's choice."""
+    """Raise UsageError for variants that no case has, or that do not change what a question measures."""
     asked = put.asked
     ops = {benchmark.problem.op for benchmark in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
     cases = (case for contest in put.contests for case in contest.cases)

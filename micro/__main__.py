@@ -78,7 +78,7 @@ def _listed() -> int:
 
 
 def measure(words: argparse.Namespace, ranks: range | None = None) -> int:
-    """Measure the useful lines of all benchmarks, or on a GPU those of some ranks; return the exit code."""
+    """Measure the useful command lines of all benchmarks, of some ranks on a GPU; return the exit code."""
     from micro.command import everything
 
     device, outputs = words.device, outputs_of(vars(words))

@@ -20,7 +20,7 @@ from micro.planning.request import SHARE, TIME, number
 if TYPE_CHECKING:
     from micro.arms.pairs import Duel
 
-OURS = {  # options of a benchmark that an arm does not obey
+OURS = {  # options of a benchmark that an arm ignores
     *("-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why"),
     *("--replicate", "--profile", "--resume", "--keep-wrong", "--figures"),
     *(f"--{kind}" for kind in EXPORTS),
@@ -29,7 +29,7 @@ ABOUT = "Two checkouts or environments against each other: arm a is the baseline
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; everything behind `--` is the command whose cases are measured."""
+    """Return the argument parser; the words after `--` are the command whose cases are measured."""
     options = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
     for arm in "ab":
         options.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code: 1 where the gate holds b back or a kernel failed."""
+    """Run the command; return the exit code: 1 if b fails the gate or a kernel failed."""
     values = vars(parser().parse_args(argv))
 
     def body() -> int:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def unpacked(values: Mapping[str, Any]) -> Duel:
-    """Return the request from the parser's values. Raises UsageError."""
+    """Return the command, both arms, limits and outputs from the parser's values. Raises UsageError."""
     from micro.arms.pairs import Duel, Place, module_in
     from micro.arms.results import Limits
 

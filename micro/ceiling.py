@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
     from reports.record import Run
 
-# The same operations for every instruction set: fewer steps of wider vectors and of more chains. AVX-512: 16,380.
+# Multiply-adds, equal for every instruction set: wider vectors and more chains take fewer steps, AVX-512 16,380.
 NUMBERS = 2340 * 16 * 14 * 8
-TEAM = 8  # times as many for several threads, which are started in a microsecond
+TEAM = 8  # times as many for several threads, since starting these takes a microsecond
 BUDGET = Budget(seconds=10.0, target=0.02)
 OPERATIONS = "work: differs (operations a second are compared)"
 
 
 def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
-    """Return contests of peaks and of traffic.
+    """Return the contests of peaks and of memory traffic.
 
-    Peaks: one contest between the instruction sets, or a GPU's units. Traffic: one at each level between read, copy
-    and triad; with several threads reads alone, on all threads at once."""
+    Peaks: a contest of instruction sets, and of coarse data types, or of a GPU's units. Traffic: a contest of read,
+    copy and triad per memory level; with several threads, of reads alone."""
     setting, device_kind = Setting(threads, device=device), kind_of(device)
     _refuse(device_kind, device, limits, threads)
     plan = [_units(setting, device_kind, limits)] if device_kind.undivided else _of_cores(setting, device_kind, limits)
@@ -60,7 +60,7 @@ def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
 
 
 def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
-    """Raise UsageError for what there is no ceiling of."""
+    """Raise UsageError for a device without ceilings, or an unsupported number of threads."""
     if not kind.ceilings:
         raise UsageError(f"--device {device}: there is no ceiling kernel for it")
     if threads > 1 and "threads" in kind.refuses:
@@ -70,7 +70,7 @@ def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
 
 
 def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:
-    """Return contests between instruction sets, and between those of coarser numbers."""
+    """Return the contests of FP32 multiply-adds by instruction set, and of products in coarse types."""
     threads = setting.threads
     fmas = [peak_of(isa) for isa in kind.isas()] if "fma" in kind.ceilings else []
     steps = NUMBERS * (1 if threads == 1 else TEAM)
@@ -89,7 +89,7 @@ def _cases(problems: Sequence[Problem], kind: Kind, setting: Setting) -> tuple[C
 
 
 def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
-    """Return the contest of multiply-adds and tensor cores of a device that one launch takes entirely: a GPU."""
+    """Return the contest of a GPU's peaks: multiply-adds, and tensor cores by type and unit."""
     problems: list[Problem] = [case_ceilings.peak(kind, limits)] if "fma" in kind.ceilings else []
     for dtype in case_ceilings.COARSE if "mma" in kind.ceilings else ():
         problems += case_ceilings.tensor_peaks(dtype, limits)
@@ -97,12 +97,12 @@ def _units(setting: Setting, kind: Kind, limits: Limits) -> Contest:
 
 
 def levels(caches: Sequence[int], usable: int) -> list[int]:
-    """Return half of each cache, and four usable last-level caches for main memory."""
+    """Return working sets in bytes: half of each cache, and four usable last-level caches for memory."""
     return [size // 2 for size in caches] + [4 * usable]
 
 
 def collect(run: Run) -> ceilings.Ceilings:
-    """Return the medians of a run."""
+    """Return the ceilings that a run measured, from the median times."""
     flops: dict[str, float] = {}
     bandwidth: dict[str, dict[int, float]] = {}
     for result in run.results:
@@ -117,7 +117,7 @@ def collect(run: Run) -> ceilings.Ceilings:
 
 
 def _unit(problem: Mapping[str, Any], kind: Kind) -> str:
-    """Return the name of a unit: `avx2`; of a GPU `fp32`, `bf16 wgmma`."""
+    """Return the name of a unit: `avx2`, or on a GPU `fp32`, `bf16 wgmma`."""
     if "isa" in problem:
         return "fp32" if kind.undivided else str(problem["isa"])
     return f"{problem['dtype']} {problem['unit']}"
@@ -161,7 +161,7 @@ def _run(name: str, threads: int, outputs: Outputs, listing: bool) -> int:
 
 
 def say(measured: ceilings.Ceilings) -> list[str]:
-    """Return a line for each kind of ceiling."""
+    """Format a line on multiply-adds, and a line for each kind of traffic."""
     from reports import units
 
     peaks = ", ".join(f"{unit} {units.scaled(rate, 'FLOP/s')}" for unit, rate in measured.flops.items())

@@ -17,7 +17,7 @@ from micro.planning.benchmark import Benchmark, Question, Useful
 
 
 def _image(pair: Pair) -> tuple[str, ...] | None:
-    """Return what the filters of one transform share; None for a variant that sums."""
+    """Return the key of pairs that differ in filter size alone; None for variants without FFT."""
     x, variant = pair.contender.problem, pair.contender.variant
     return (variant, x.direction, f"{x.c}→{x.k} channels {x.h}×{x.w}") if "fft" in variant else None
 

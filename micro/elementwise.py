@@ -34,7 +34,7 @@ ABOUT = (
 
 
 def _overview(asked: Request) -> list[Contest]:
-    """Return one or two contests of each question that can be measured here."""
+    """Return one or two contests of most questions, without those that cannot run here."""
     if asked.device.undivided:  # on a GPU every second contest measures its memory
         return [*build.activations(asked), *build.fused(asked)[:2]]
     contests = [

@@ -10,8 +10,8 @@ from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Case, Contest
 
-WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: of classes, of a small vocabulary
-# Vocabulary of a language model: its one-hot product takes thousands of times a gather, and a minute to measure.
+WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: number of classes, size of a small vocabulary
+# Vocabulary of a language model: its one-hot GEMM takes thousands of times a gather, and a minute to measure.
 MORE_WORDS = (*WORDS, 10_000)
 TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
 # Every row once: images of 32×32, three channels; short rows.
@@ -20,13 +20,13 @@ RULES = ("sgd", "adagrad")
 
 
 def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return rows, width and batch, as named or those of the question."""
+    """Return rows, width and batch from the command line, by default the question's."""
     rows, width, batch = default
     return asked.named("rows", (rows,))[0], asked.named("width", (width,))[0], asked.named("batch", (batch,))[0]
 
 
 def lookup(asked: Request) -> list[Contest]:
-    """Return contests of a gather against the product with a one-hot matrix, by the rows of the table."""
+    """Return contests of a gather against the GEMM with a one-hot matrix, per number of table rows."""
     question, contests = "pick rows, or multiply a one-hot matrix by the table?", []
     for many in asked.named("rows", MORE_WORDS if asked.every else WORDS):
         _, width, batch = _sizes(asked, (many, WIDTH, min(BATCH, many)))
@@ -36,13 +36,13 @@ def lookup(asked: Request) -> list[Contest]:
 
 
 def _case(asked: Request, problem: Gather, variant: str) -> Case:
-    """Return a case on uniform data unless some is named: a sum of squares in memory is then not negative."""
+    """Return a case on uniform data unless --data is named, so that Adagrad's state is not negative."""
     setting = asked.settings[0]
     return asked.case(problem, variant, setting if "data" in asked.given else replace(setting, data="uniform"))
 
 
 def step(asked: Request) -> list[Contest]:
-    """Return contests of a step of the batch's rows against the whole table, by rule."""
+    """Return contests, per rule, of an optimizer step of the batch's rows against a step of all rows."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
     names = asked.chosen("step")
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
@@ -56,7 +56,7 @@ def step(asked: Request) -> list[Contest]:
 
 
 def shuffle(asked: Request) -> list[Contest]:
-    """Return contests of an epoch's rows in random order against the order in memory."""
+    """Return contests of gathering an epoch's rows in random order against their order in memory."""
     question, contests = "what do rows in random order cost?", []
     for size in dict.fromkeys(_sizes(asked, epoch) for epoch in EPOCH):
         problems = [Gather(*size, order=order) for order in ("block", "scattered")]

@@ -25,29 +25,29 @@ SMALL_M = (1, 8, 64, 256)
 SWEEP_M = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 IN_CACHE_M = (4, 8, 16)  # with N = K = 2048: B within a last-level cache
 PRUNED, PRUNED_BATCH = ((4096, 9216), (4096, 4096)), 16  # outputs, inputs: fc6, fc7 of AlexNet-S
-LEFT = 0.11  # share of the weights
+LEFT = 0.11  # share of the weights that pruning leaves
 CROSSOVER_M = (1, 4, 16, 64, 256, 1024)
 SAMPLES = 4096
 BATCHES = (4096, 2048, 1024, 256, 64, 16)
-REUSED = ("openblas", "mkl")  # libraries whose products a launch can call again and again
+REUSED = ("openblas", "mkl")  # libraries with variants that repeat a GEMM within a launch
 CUBE = "--m 4096 --n 4096 --k 4096"
 
 
 def _base(asked: Request) -> Gemm:
-    """Return the published product with the axes that were named. On a CPU it has an eighth of its K unless --full."""
+    """Return the published GEMM, with axes that were named; a CPU has an eighth of K without --full."""
     base = PUBLISHED if "full" in asked.flags or asked.device.undivided else replace(PUBLISHED, k=EIGHTH)
     return asked.resized(base, "m", "n", "k", "dtype")
 
 
 def _libraries(asked: Request) -> tuple[list[str], list[str]]:
-    """Return libraries that are here, and those that are not."""
+    """Return the requested libraries that are installed, and those that are not."""
     wanted = asked.chosen("library")
     here = [name for name in wanted if asked.case(PUBLISHED, name).skip is None]
     return here, [name for name in wanted if name not in here]
 
 
 def _kept(asked: Request, uses: int) -> list[str]:
-    """Return the strategies that keep a transposed copy for so many products."""
+    """Return the strategies that keep a transposed copy of B for `uses` products."""
     return [f"{name.partition(':')[0]}:{uses}" for name in asked.rows("kept")]
 
 
@@ -65,14 +65,14 @@ def strategies(asked: Request, base: Gemm, extra: Sequence[str] = ()) -> Contest
 
 
 def layouts(asked: Request, base: Gemm, library: str, others: tuple[str, ...] = ("nt",)) -> Contest:
-    """Return the contest of one library's layouts against its NN."""
+    """Return the contest of a library's transposed layouts, such as NT, against its NN."""
     problems = [replace(base, trans=trans) for trans in ("nn", *others)]
     name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
     return asked.along(name, f"does {library} pay for a transposed operand?", "trans", problems, library)
 
 
 def transpose(asked: Request) -> list[Contest]:
-    """Return contests of OP_T against OP_N."""
+    """Return the contests of `--transpose`: transposed operands against untransposed ones."""
     base = _base(asked)
     here, missing = _libraries(asked)
     absent = [layouts(asked, base, library) for library in missing]
@@ -83,12 +83,12 @@ def transpose(asked: Request) -> list[Contest]:
         rest = [layouts(asked, base, library) for library in here if library != lead]
         return [*first, *rest, *absent]
     sizes = asked.named("m", SWEEP_M if asked.every else SMALL_M)
-    # All of K takes a GPU no time, but the check does: a sweep has an eighth everywhere.
+    # A GPU runs all of K in no time, but the check is slow: sweeps use an eighth of K everywhere.
     short = base if "k" in asked.given else replace(base, k=EIGHTH)
     sweep = [layouts(asked, replace(short, m=m), library) for library in here for m in sizes]
     sweep += [layouts(asked, Gemm(m, 2048, 2048), library) for library in here for m in IN_CACHE_M if asked.every]
     if not asked.every:
-        # A GPU takes all of the product in no time: all four flags of it, in the leading library.
+        # A GPU runs the full product in no time: all its transposition flags, in the leading library.
         flags = [layouts(asked, base, lead, ("nt", "tn", "tt"))] if lead and first and asked.device.undivided else []
         return [*first, *flags, *sweep, *absent]
     kept = [name for uses in (1, 8) for name in _kept(asked, uses)]
@@ -104,7 +104,7 @@ def transpose(asked: Request) -> list[Contest]:
 
 
 def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
-    """Return contests of a leading dimension that is a power of two against another."""
+    """Return contests of padded leading dimensions against powers of two."""
     square = Gemm(128, 2048, 2048)
     contests = []
     for library, trans in product(libraries, ("nn", "nt")):
@@ -115,7 +115,7 @@ def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
 
 
 def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
-    """Return contests of operands in cache against operands out of cache."""
+    """Return contests of operands out of cache against operands in cache."""
     small = Gemm(64, 512, 512)
     settings = [replace(asked.settings[0], cold=cold) for cold in ((), ("a", "b", "c"))]
     contests = []
@@ -128,7 +128,7 @@ def _cold(asked: Request, libraries: list[str]) -> list[Contest]:
 
 
 def crossover_at(asked: Request, m: int, library: str) -> Contest:
-    """Return the contest of reading B transposed against transposing it first, at one M."""
+    """Return the contest of transposing B first against reading it transposed, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
     question = f"does transposing first win with {library} at M = {m}?"
@@ -138,16 +138,16 @@ def crossover_at(asked: Request, m: int, library: str) -> Contest:
 
 
 def crossover(asked: Request) -> list[Contest]:
-    """Return contests at several M, to find from which on transposing first wins."""
+    """Return contests at several M, which bracket the M from which transposing first wins."""
     here, missing = _libraries(asked)
     reachable = [library for library in (*here, *missing) if "crossover" in find("gemm", library).roles]
     return [crossover_at(asked, m, library) for library in reachable for m in asked.named("m", CROSSOVER_M)]
 
 
 def sparse(asked: Request) -> list[Contest]:
-    """Return contests of a pruned layer, dense with its zeros against CSR.
+    """Return contests of a pruned layer's product: dense with its zeros, and as CSR.
 
-    AlexNet-S's layers with 61 M of parameters pruned to 6.7 M, or a size that was named."""
+    By default AlexNet-S's fc6 and fc7, whose network was pruned from 61 M to 6.7 M parameters."""
     m, k = PRUNED[-1]
     sizes = product(asked.named("m", (m,)), asked.named("k", (k,))) if asked.given & {"m", "k"} else PRUNED
     problems = [Spmm(m, n, k, LEFT) for (m, k), n in product(sizes, asked.named("n", (PRUNED_BATCH,)))]
@@ -156,9 +156,9 @@ def sparse(asked: Request) -> list[Contest]:
 
 
 def types(asked: Request) -> list[Contest]:
-    """Return contests of one product in each type that torch multiplies here.
+    """Return contests of a GEMM in each data type of the device, per variant.
 
-    Types for which the processor has no unit are slower."""
+    Types without a hardware unit are slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
     problems, question = [replace(base, dtype=dtype) for dtype in asked.device.dtypes], "what do shorter types bring?"
     return [
@@ -168,10 +168,10 @@ def types(asked: Request) -> list[Contest]:
 
 
 def batches(asked: Request) -> list[Contest]:
-    """Compare all samples at once with parts of them one after another. Raises UsageError.
+    """Return contests of GEMMs with small batches against a GEMM of all samples. Raises UsageError.
 
-    All samples are SAMPLES, or the largest requested M. One batch is reused, so that its rows stay in cache, as the
-    inputs of a layer just computed do."""
+    All samples are SAMPLES, or the largest requested M. The same batch is reused, so that its rows stay in cache, like
+    activations that were just computed."""
     if asked.device.undivided:
         return []
     every, *parts = sorted(asked.named("m", BATCHES), reverse=True)
@@ -191,7 +191,7 @@ def batches(asked: Request) -> list[Contest]:
 
 
 def network(asked: Request) -> list[Contest]:
-    """Return the contests of `--net`: every fully connected product, W out×in against in×out."""
+    """Return the contests of `--net`: each fully connected layer's GEMMs, W out×in against in×out."""
     from micro.answers import gemm_network
 
     here, _ = _libraries(asked)
@@ -216,7 +216,7 @@ def crossover_answer(run: Run) -> list[str]:
 
 
 def refine_crossover(asked: Request, run: Run) -> list[Contest]:
-    """Return contests in the middle of each bracket that is still wide."""
+    """Return contests in the middle of each bracket of the crossover that is still wide."""
     from micro.answers import gemm
 
     return [crossover_at(asked, m, library) for library, m in gemm.CROSSOVER.middles(run)]
@@ -229,7 +229,7 @@ def network_answer(run: Run) -> list[str]:
     return gemm_network.answer(run)
 
 
-PRUNED_LAYER = Benchmark(  # a case of --sparse is repeated by a line with the axis that dense products have not
+PRUNED_LAYER = Benchmark(  # its axis `density` selects it in the lines that repeat cases of --sparse
     Spmm,
     "C = W·B with W sparse, row-major.",
     sweep={"m": (4096,), "n": (PRUNED_BATCH,), "k": (4096,), "density": (LEFT,)},

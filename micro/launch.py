@@ -13,14 +13,14 @@ from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
-CHAIN = 512  # calls in a launch of the ladder: what the harness adds to a launch is then under 2 % of them
-BESIDE = 64  # calls in a launch beside the harness's cost, where a sample is filled with launches of nothing
+CHAIN = 512  # calls in a launch of the ladder, so that the harness adds less than 2 % to a launch
+BESIDE = 64  # calls in a launch that is compared with the harness's empty launch
 CHAINS, MORE_CHAINS = (1, 4, 16, 64), (1, 2, 4, 8, 16, 32, 64)
-QUARTER = 4  # of a queue, for a launch where a device has one: a few of them still fit into it
+QUARTER = 4  # a launch fills 1/QUARTER of a device's queue, so that several launches fit
 
 
 def _rungs(asked: Request, kernel: str) -> tuple[str, ...]:
-    """Return the rungs that were named, or all that reach this kernel; slow ones only with --all."""
+    """Return the ways of calling this kernel, or those named; slow ones only with --all."""
     rungs = asked.rows(*((DEFAULT, "slow") if asked.every else ()))
     return asked.named("variant", (x for x in rungs if find("launch", x).accepts(Calls(kernel, 1)) is None))
 
@@ -36,16 +36,16 @@ def _length(asked: Request) -> int:
 
 
 def rungs(asked: Request, kernel: str, chain: int) -> Contest:
-    """Return the contest of one kernel, reached in every way, against the first of them."""
+    """Return the contest of all ways of calling a kernel, in launches of `chain` calls."""
     problem, question = Calls(kernel, chain), "what does one call cost, reached in each way?"
     return asked.between(f"ladder/{problem.name}", question, problem, _rungs(asked, kernel))
 
 
 def floor(asked: Request, harness: str) -> Contest | None:
-    """Return the contest of the cheapest rungs against the harness's part of their launch.
+    """Return the contest of the cheapest ways of calling kernels against an empty launch, if there is any.
 
-    Apart from the ladder: a sample holds the same number of launches of every case, and the slowest rung would take
-    seconds."""
+    It is separate from the ladder, since all cases of a contest have the same number of launches in a sample, and the
+    slowest way would take seconds."""
     beneath = [(kernel, rung) for kernel in _kernels(asked) for rung in asked.rows(f"{harness}:{kernel}")]
     wanted = [(kernel, rung) for kernel, rung in beneath if rung in _rungs(asked, kernel)]
     cases = [asked.case(Calls(kernel, BESIDE), rung) for kernel, rung in wanted]
@@ -57,14 +57,14 @@ def floor(asked: Request, harness: str) -> Contest | None:
 
 
 def chains(asked: Request, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
-    """Return the contest of time per call in ever longer launches, against one call a launch."""
+    """Return the contest of launches of several calls against launches of the first length."""
     problems = [Calls(kernel, length) for length in lengths]
     question = f"what does {rung} save when a launch holds several calls?"
     return asked.along(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", problems, rung)
 
 
 def ladder(asked: Request) -> list[Contest]:
-    """Return contests of the rungs of each kernel, the harness beneath them, and the chains."""
+    """Return the contests of `--ladder`: ways of calling, the harness's part, and calls per launch."""
     given = asked.named("chain", ())
     contests = [rungs(asked, kernel, chain) for kernel in _kernels(asked) for chain in given or (_length(asked),)]
     contests += filter(None, (floor(asked, harness) for harness in asked.rows("harness")))
@@ -78,7 +78,7 @@ def ladder(asked: Request) -> list[Contest]:
 
 
 def gaps(asked: Request) -> list[Contest]:
-    """Return contests of kernels one behind another by a GPU's clock, in a stream or a graph. Empty without a GPU."""
+    """Return contests of kernels back to back in a stream or graph, by a GPU's clock; [] without a GPU."""
     if not (ways := asked.chosen(OWN_CLOCK)):
         return []
     chains, question = asked.named("chain", (_length(asked),)), "how long after a kernel does the next one end?"

@@ -25,7 +25,7 @@ from reports.record import Run
 
 @functools.cache
 def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
-    """Return the system's and a profiler's accounts of faults in this minute, once a command."""
+    """Return page-fault costs by getrusage and perf, measured now, once per command."""
     try:
         return accounting.account(contests.SIZE), accounting.profiled(contests.SIZE)
     except SuiteError as error:
@@ -33,14 +33,14 @@ def _accounted() -> tuple[accounting.Account | None, accounting.Profile | str]:
 
 
 def faults_answer(run: Run) -> list[str]:
-    """Return the sentences on faults, on this machine's processor beside other accounts of them."""
+    """Return the sentences on faults, on a CPU with cross-checks by getrusage and perf."""
     touches = (result for x in run.contests if x.contest.startswith("fault/") for result in x.results)
     real = any(result.device == "cpu" and result.seconds for result in touches)
     return answers.faults_answer(run, *(_accounted() if real else ()))
 
 
 def answer(run: Run) -> list[str]:
-    """Return the sentences on faults and latency, then all ratios, and why some contests have none."""
+    """Return sentences on faults and latency, all ratios, and reasons for contests without them."""
     reasons = answers.unprepared(run)
     ready = replace(run, contests=tuple(x for x in run.contests if x.contest not in reasons))
     without = [f"{name}: no figure, {reason}." for name, reason in reasons.items()]
@@ -79,7 +79,7 @@ QUESTIONS = {
         "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, answer
     ),
 }
-# A case of another operation is repeated by a line of this command with that operation's axes.
+# Further operations, whose axes select them in the lines that repeat a case.
 OTHERS = (
     Benchmark(Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}),
     Benchmark(

@@ -11,7 +11,7 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 SIZES, MORE_SIZES = (1 << 20,), (1 << 16, 1 << 20, 1 << 24)  # parameters
-LEAST = 8  # bytes of a parameter and its gradient: sgd's, the least of all rules
+LEAST = 8  # bytes per parameter: weight and gradient, as for sgd, the least of all rules
 STREAMED_RULES = ("copy", "sgd", "momentum", "adam")  # 8 to 28 bytes an element: others differ in arithmetic alone
 COMPARED = ("sgd", "momentum", "adam", "norm")
 NETWORKS = ((160, 256), (160, 16384))  # tensors as a deep network has, small and middling: 40 k and 2.6 M parameters
@@ -20,7 +20,7 @@ MANY_RULES, MORE_RULES = ("sgd", "adam"), ("sgd", "momentum", "rmsprop", "adam")
 
 
 def _sizes(asked: Request) -> list[tuple[int, int]]:
-    """Return pairs of the number of tensors and their size."""
+    """Return (number of tensors, parameters per tensor) pairs."""
     if {"size", "tensors"} & asked.given:
         return [(t, n) for t in asked.axes["tensors"] for n in asked.axes["size"]]
     return [(1, n) for n in (MORE_SIZES if asked.every else SIZES)]
@@ -29,7 +29,7 @@ def _sizes(asked: Request) -> list[tuple[int, int]]:
 def traffic(
     asked: Request, tensors: int, size: int, variant: str, rules: tuple[str, ...] = NAMES, where: str = ""
 ) -> Contest:
-    """Return the contest of these rules by one kernel, against the plainest: time against bytes."""
+    """Return the contest of rules against sgd, run by one variant, to compare time with traffic."""
     wanted = asked.named("rule", rules)
     first = "sgd" if "sgd" in wanted else wanted[0]
     problems = [Optimizer(rule, tensors, size) for rule in dict.fromkeys((first, *wanted))]
@@ -39,14 +39,14 @@ def traffic(
 
 
 def ways(asked: Request, rule: str, tensors: int, size: int) -> Contest:
-    """Return the contest of one rule by each implementation."""
+    """Return the contest of all implementations of a rule."""
     problem = Optimizer(rule, tensors, size)
     question = f"what do passes of their own cost {rule}, and who makes it in one?"
     return asked.between(f"ways/{problem.name}", question, problem, asked.chosen())
 
 
 def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
-    """Return the contest of momentum against momentum of unit gain, at rates with equal steps."""
+    """Return the contest of unit-gain momentum against momentum, at rates that give equal steps."""
     plain = Optimizer("momentum", tensors, size)
     unit = replace(plain, rule="unit", lr=plain.lr / (1 - plain.mu))
     question = "does momentum of unit gain cost anything?"
@@ -54,7 +54,7 @@ def gain(asked: Request, tensors: int, size: int, variant: str) -> Contest:
 
 
 def rules(asked: Request) -> list[Contest]:
-    """Return contests of the rules' traffic, and of their implementations."""
+    """Return the contests of `--rules`: rules per variant, implementations per rule, unit gain."""
     contests = []
     wanted = asked.named("rule", NAMES if asked.every else COMPARED)
     for tensors, size in _sizes(asked):
@@ -69,7 +69,7 @@ def rules(asked: Request) -> list[Contest]:
 
 
 def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
-    """Return the contest of all tensors in one call against a call each, by each way of calling."""
+    """Return the contest of implementations that step all tensors in one call or one tensor per call."""
     problem = Optimizer(rule, tensors, size)
     names = asked.chosen("together")
     places = {name: i for i, name in enumerate(names)}
@@ -82,7 +82,7 @@ def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
 
 
 def together(asked: Request) -> list[Contest]:
-    """Return contests of one call for all tensors against one for each."""
+    """Return the contests of `--together`: a call for all tensors against a call per tensor."""
     wanted = asked.named("rule", MORE_RULES if asked.every else MANY_RULES)
     named = {"size", "tensors"} & asked.given
     sizes = _sizes(asked) if named else list(MORE_NETWORKS if asked.every else NETWORKS)

@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 where every figure is as promised or not judged, else 1."""
+    """Run the command; return the exit code: 0 if every figure is as promised or not judged, else 1."""
     arguments = parser().parse_args(argv)
     return guarded(f"micro.{NAME}", lambda: _asked(arguments)())
 

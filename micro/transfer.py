@@ -36,7 +36,7 @@ QUESTIONS = {
         "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable
     ),
 }
-# A case of another operation is repeated by a line of this command with that operation's axes.
+# Further operations, whose axes select them in the lines that repeat a case.
 OTHERS = (
     Benchmark(
         Chain,

@@ -23,12 +23,12 @@ ALEXNET_S = ((9216, 4096, 16), (4096, 4096, 16), (4096, 1000, 16))
 LAYERS = {"FCN-S": FCN_S, "FCN-R": FCN_R, "AlexNet-S": ALEXNET_S}
 BANDED = ((2048, 2048, 16), (2048, 2048, 64), (2048, 2048, 512))  # layers with expected ranges on Intel and AMD
 FEW = ((784, 2048, 64), (4096, 1000, 16))  # measured with every library by default
-FAR = FCN_S[:1]  # W of more than a GPU's second-level cache, which holds all the others
-FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the same, its parts left out
+FAR = FCN_S[:1]  # W exceeds a GPU's second-level cache, which holds W of all other layers
+FROM_MEMORY = "--m 26752 --n 2048 --k 64 --variant fused:cublas,separate:cublas"  # the layer of FAR, without the parts
 SMALL = (784, 2048, 64)  # where rules, tied weights and gains are compared
 TILE = 256  # rows and columns of a product whose result stays in the second-level cache
-PYTHON_TILE = 512  # … of one that Python calls, so long that the call does not show
-PARTS = ("update", "clear", "scale")  # of a step, beside its gradient
+PYTHON_TILE = 512  # the same for a library called from Python, so that the call is negligible
+PARTS = ("update", "clear", "scale")  # of an update, beside the gradient
 BATCHES = (1, 4, 16, 64, 256)
 SWEPT = (2048, 2048)
 FUSABLE = ("decay", "momentum", "unit")
@@ -36,7 +36,7 @@ SEPARATE = ("decay", "momentum", "unit", "nesterov", "clip", "norm")
 
 
 def _libraries(asked: Request) -> tuple[str, ...]:
-    """Return the libraries of the variants that were named, or the default ones."""
+    """Return the GEMM libraries of the variants that were named, or the default libraries."""
     wanted = asked.rows(*((DEFAULT, "all") if asked.every else ()))
     if "variant" in asked.given:
         written = {row.name for row in rows("update", asked.device.kernels)}
@@ -45,9 +45,9 @@ def _libraries(asked: Request) -> tuple[str, ...]:
 
 
 def _passes(asked: Request, layer: Update) -> list[Case]:
-    """Return the passes over W that belong to a step, each alone, by the kernel that is written for them.
+    """Return a case for each separate pass over W (PARTS), by the suite's kernel for passes.
 
-    Raises UsageError."""
+    Raises UsageError if the device has none."""
     written = asked.rows("passes")
     if not written:
         raise UsageError(f"--device {asked.settings[0].device}: no pass over W is written for it")
@@ -65,7 +65,7 @@ def _named(asked: Request) -> bool:
 
 
 def _layers(asked: Request) -> list[Update]:
-    """Return the layers that were named, or those of the question."""
+    """Return the layers of the named sizes, or the question's layers."""
     if _named(asked):
         sizes = [(m, n, k) for m in asked.axes["m"] for n in asked.axes["n"] for k in asked.axes["k"]]
     else:
@@ -78,14 +78,14 @@ def _layers(asked: Request) -> list[Update]:
 def _wanted(asked: Request, layer: Update, library: str) -> bool:
     """Return whether a library is measured on a layer.
 
-    By default layers with an expected range are measured with the first library alone, but for one size."""
+    By default layers other than FEW, FAR and BANDED[1] are measured only with the first library."""
     everything = asked.every or _named(asked) or "variant" in asked.given
     layers = (*FEW, *_far(asked), BANDED[1])
     return everything or library == _libraries(asked)[0] or (layer.m, layer.n, layer.k) in layers
 
 
 def forms(asked: Request, layer: Update, library: str) -> Contest:
-    """Return the contest of the step in one product and in product and pass, beside its parts."""
+    """Return the contest of the separate against the fused update of a layer, and of their parts."""
     passes = _passes(asked, layer)
     gradient = replace(layer, part="wgrad")
     side = PYTHON_TILE if find("update", f"gradient:{library}").python else TILE
@@ -97,7 +97,7 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
         *passes,
     ]
     if tile != layer and len(passes) == len(PARTS):
-        # As many tiles as the layer has, so that samples are equally long; an odd number of negations is one.
+        # As many tiles as the layer has, so that samples are equally long; odd, since each call negates the sign.
         times = round(layer.count / tile.count) | 1
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))
@@ -108,13 +108,13 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def ways(asked: Request, layer: Update) -> Contest:
-    """Return the contest of the step as libraries and programmers make it."""
+    """Return the contest of all implementations of a layer's update."""
     question = "which way of making the step is fastest?"
     return asked.between(f"ways/{layer.name}", question, layer, asked.rows("ways"))
 
 
 def rules(asked: Request, layer: Update, library: str) -> Contest:
-    """Return the contest of the other rules' cost, and of the gain by fusing them."""
+    """Return the contest of other rules against sgd, and of each rule separate against fused."""
     plain = asked.case(layer, f"separate:{library}")
     others = [asked.case(replace(layer, rule=rule), f"separate:{library}") for rule in SEPARATE]
     inside = [asked.case(replace(layer, rule=rule), f"fused:{library}") for rule in FUSABLE]
@@ -126,9 +126,9 @@ def rules(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def tied(asked: Request, layer: Update, library: str) -> Contest:
-    """Return the contest of two layers that share W.
+    """Return the contest of updates of a W shared by two layers.
 
-    Both products go onto W, onto one gradient, or onto two that are summed."""
+    Both GEMMs accumulate into W, into one gradient, or into two gradients that are summed."""
     problem = replace(layer, rule="tied")
     written = {row.name for row in rows("update", asked.device.kernels)}
     forms = [f"{form}:{library}" for form in ("fused", "separate")]
@@ -139,7 +139,7 @@ def tied(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def gain(asked: Request, layer: Update, library: str) -> Contest:
-    """Return the contest of momentum against momentum of unit gain, at learning rates with equal steps."""
+    """Return the contest of unit-gain momentum against momentum, at rates that give equal steps."""
     plain = replace(layer, rule="momentum", lr=1 - layer.mu)
     unit = replace(layer, rule="unit", lr=1.0)
     name, question = f"gain/{layer.name}/{library}", "does momentum of unit gain cost anything?"
@@ -147,7 +147,7 @@ def gain(asked: Request, layer: Update, library: str) -> Contest:
 
 
 def fused(asked: Request) -> list[Contest]:
-    """Return contests of fused against separate by layer and library; then rules, shared weights, gain."""
+    """Return the contests of `--fused`: fused and separate updates, rules, shared weights, unit gain."""
     layers, libraries = _layers(asked), _libraries(asked)
     contests = [forms(asked, x, library) for x in layers for library in libraries if _wanted(asked, x, library)]
     small = layers[0] if _named(asked) else Update(*SMALL)
@@ -160,9 +160,9 @@ def fused(asked: Request) -> list[Contest]:
 
 
 def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
-    """Return the contest of the pass over W against the gradient's product at one batch.
+    """Return the contest of the update pass over W against the gradient's GEMM, at batch `k`.
 
-    The two forms of the step are beside them."""
+    A second pair compares the separate update with the fused one."""
     layer = Update(m, n, k)
     cases = (
         asked.case(replace(layer, part="wgrad"), f"gradient:{library}"),
@@ -176,7 +176,7 @@ def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
 
 
 def batch(asked: Request) -> list[Contest]:
-    """Return contests by batch, to find where the pass costs as much as the gradient."""
+    """Return contests at several batches, which bracket where pass and gradient cost the same."""
     m, n = (asked.named(name, (size,))[0] for name, size in zip("mn", SWEPT, strict=True))
     libraries = _libraries(asked)
     if not asked.every and "variant" not in asked.given:

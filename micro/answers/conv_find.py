@@ -1,4 +1,4 @@
-"""Answers about algorithm search: the default's regret, a search's cost, and when it pays."""
+"""Answers about algorithm search: regret of the default, cost of a search, calls that amortize it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports import units
 from reports.record import Comparison, Contest, Run
 from reports.regret import CHANGING, REGRET, SEARCH, common, fastest, timed
 
-CALLS = 2  # of each algorithm in a search: one warms it up, one is timed
+CALLS = 2  # of each algorithm in a search: a warm-up and a timed call
 
 
 def where(problem: Any) -> str:
@@ -25,7 +25,7 @@ def where(problem: Any) -> str:
 
 @dataclass(frozen=True)
 class Search:
-    """A search over the variants of one layer and pass."""
+    """Results of a search over the variants of one layer and pass."""
 
     problem: Any
     default: str
@@ -57,19 +57,19 @@ class Search:
         return where(self.problem)
 
     def pays(self, regret: float | None) -> float:
-        """Return the calls that amortize the search; infinite where there is nothing to gain."""
+        """Return the number of calls that amortizes the search; inf if `regret` is None or not above 1."""
         gain = self.times[self.default] * (1 - 1 / regret) if regret else 0.0
         return self.cost / gain if gain > 0 else float("inf")
 
 
 def answer(run: Run) -> list[str]:
-    """Summarize all layers, then each layer, and each shape that changes."""
+    """Return the sentences of `--find`: a summary of all layers, each layer, each changing shape."""
     layers, changing = _searches(run, SEARCH), _searches(run, CHANGING)
     return [*_together(layers), *map(_layer, layers), *map(_layer, changing)]
 
 
 def _searches(run: Run, word: str) -> list[Search]:
-    """Collect contests in which the default and at least one other variant were timed."""
+    """Return the searches of contests `word/…` in which the default and another variant were timed."""
     again = {common(x.contest): x.comparisons[0] for x in run.contests if x.contest.startswith(f"{REGRET}/")}
     searched = [x for x in run.contests if x.contest.partition("/")[0] in (SEARCH, CHANGING)]
     setups = _setups(searched)
@@ -86,10 +86,10 @@ def _searches(run: Run, word: str) -> list[Search]:
 
 
 def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
-    """Seconds to prepare a variant, by contest.
+    """Return the seconds to prepare each variant, by (contest, variant).
 
-    The first preparation in a pass loads the library and compiles its source once for all shapes: it counts as the next
-    one if that was shorter."""
+    A variant's first preparation for a pass also loads the library and compiles its source. It is replaced by the next
+    preparation if that is shorter."""
     setups: dict[tuple[str, str], float] = {}
     by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for contest in contests:
@@ -103,7 +103,7 @@ def _setups(contests: Iterable[Contest]) -> dict[tuple[str, str], float]:
 
 
 def _layer(search: Search) -> str:
-    """Report what a layer's default costs, and when a search pays."""
+    """Format a layer's regret of its default, and after how many calls a search pays."""
     tried = len(search.times)
     if search.best == search.default:
         return (
@@ -134,7 +134,7 @@ def _pays(search: Search) -> str:
 
 
 def _together(searches: list[Search]) -> Iterator[str]:
-    """Report the median and the largest regret, and how many are certain."""
+    """Yield a sentence on the median and the largest regret, and on how many are significant."""
     regrets = [(x.regret, x) for x in searches if x.regret]
     if len(regrets) < 2:
         return

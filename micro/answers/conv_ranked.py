@@ -1,4 +1,4 @@
-"""Ranking of a log's or a network's convolutions by what the fastest certain variant could gain."""
+"""Ranking of a log's or a network's convolutions by the time that a faster variant would save."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Use:
-    """Calls of a pass of a layer, in a log or in steps of a network."""
+    """Number of calls of a layer's pass, in a log or in a network's step, with notes for its sentence."""
 
-    calls: int  # in a log, or alike layers of one step
-    steps: int = 1
-    share: str = ""  # of the log's time
+    calls: int  # in a log; else number of equal layers in a step
+    steps: int = 1  # steps that the log seems to contain
+    share: str = ""  # of the log's time, formatted
     name: str = ""
-    then: str = ""  # what was published about it
+    then: str = ""  # published times, formatted
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measured pass of a layer, with its default and its fastest certain rival."""
+    """A row of the ranking: a layer's pass, its default, and the fastest significantly faster rival."""
 
     use: Use
     contest: Contest
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """Seconds of a step's calls of the default."""
+        """Seconds of all calls of a step, with the default."""
         return self.use.calls / self.use.steps * self.each
 
     @property
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def half(self) -> float:
-        """Half the width of the gain's interval, from the interval of its ratio."""
+        """Half the width of the gain's interval in seconds, from the ratio's interval; inf without one."""
         if self.best is None:
             return 0.0
         if self.best.low is None or self.best.high is None:
@@ -79,7 +79,7 @@ def of_net(run: Run) -> list[str]:
 
 
 def of_file(run: Run, written: Written) -> list[str]:
-    """Rank the problems of a log or of a network's file; for other files report the fastest."""
+    """Rank the problems of a log or of a network's file; for other files return all ratios."""
     if not written.calls:
         return ratios(run)
     from micro.planning.problem_files import share
@@ -99,7 +99,7 @@ def of_file(run: Run, written: Written) -> list[str]:
 
 
 def ranked(contests: Sequence[Contest], uses: Sequence[Use], title: str) -> list[str]:
-    """Format a sentence per row, the largest gain first, then the sum.
+    """Return a sentence per contest, the largest gain first, and a sentence on the sum.
 
     `title`: subject of the sum's sentence."""
     rows, untimed = [], []
@@ -115,9 +115,9 @@ def ranked(contests: Sequence[Contest], uses: Sequence[Use], title: str) -> list
 
 
 def _row(contest: Contest, use: Use) -> Row | None:
-    """Return a ranked row, or None if the default has no time.
+    """Return the row of a contest, or None if the default has no time.
 
-    Rivals have the same setting and cache nothing of a filter, which changes in each step."""
+    Rivals have the same setting and cache no transformed filter, since the filter changes in each step."""
     by_name = {result.name: result for result in contest.results}
     if not contest.comparisons:
         return None
@@ -147,7 +147,7 @@ def _sentence(row: Row) -> str:
 
 
 def _sum(rows: Sequence[Row], title: str) -> str:
-    """Sum the gains of all layers, which are independent."""
+    """Format the sum of all gains, whose errors are independent."""
     gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
     half = math.sqrt(sum(row.half**2 for row in rows))
     most = max(row.rivals for row in rows)
@@ -176,7 +176,7 @@ def _calls(use: Use) -> str:
 
 
 def _why(contest: Contest) -> str:
-    """Return the reason why nothing is compared."""
+    """Return the reason why a contest has no comparison."""
     reasons = [x.reason for x in contest.comparisons] + [x.reason for x in contest.results]
     return next(filter(None, reasons), "it has no rival")
 
@@ -190,7 +190,7 @@ def _interval(center: float, half: float) -> str:
 
 
 def _published(net: str, layer: str, contest: Contest) -> str:
-    """Return what the network's file reports as measured for a layer."""
+    """Format the times that the network's file contains for a layer; empty without any."""
     if net.replace(":", "-") not in known(KIND):
         return ""
     network = read(net)

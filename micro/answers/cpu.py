@@ -12,17 +12,17 @@ from reports import record, units
 from reports.record import Run
 
 SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
-BELIEVED = "by the compiler's word"  # in a kernel's name, where its code could not be inspected
-LITTLE = 0.1  # share of the ideal gain of more threads, below which they count as useless
+BELIEVED = "by the compiler's word"  # in the name of a kernel whose machine code could not be inspected
+LITTLE = 0.1  # share of the ideal gain below which additional threads count as useless
 
 
 def _head(contest: record.Contest) -> str:
-    """Format the subject: `product 256³, blocked`."""
+    """Format what was measured: `product 256³, blocked`."""
     return f"{contest.question.partition(':')[0]}, {parse(contest.results[0].name).variant}"
 
 
 def grid(run: Run) -> list[str]:
-    """Report the gains of each kernel, then which instruction sets were verified."""
+    """Return the sentences of `--grid`: gains of each kernel, then the verified instruction sets."""
     sentences = []
     for group in grouped(run, "grid/"):
         base = group[0].baseline.setting
@@ -42,7 +42,7 @@ def grid(run: Run) -> list[str]:
 
 
 def verified(run: Run) -> list[str]:
-    """Count the cells that ran the requested instruction set; list reasons for the others."""
+    """Report how many cells ran the requested instruction set, and the reasons why others were skipped."""
     asked = [x for x in run.measured if x.isa]
     seen = [x for x in asked if x.isa_observed == x.isa]
     believed = [x for x in seen if x.kernel and BELIEVED in x.kernel]
@@ -59,10 +59,10 @@ def verified(run: Run) -> list[str]:
 class Serial:
     """Fit of T(n)/T(1) = s + (1 − s)/n (Amdahl 1967), by least squares.
 
-    Shared memory and per-thread packing are part of s. Below 0, n threads are more than n times as fast."""
+    Shared bandwidth and per-thread packing are part of s. It is negative if n threads are over n times as fast."""
 
     share: float  # s
-    low: float  # from the ends of the ratios' intervals, in which s is linear
+    low: float  # fitted to the lower ends of the ratios' intervals, as `high` to the upper ends
     high: float
     off: float  # largest distance of a ratio from the curve
 
@@ -81,7 +81,7 @@ def serial(ratios: Sequence[tuple[int, float, float, float]]) -> Serial:
 
 
 def saturation(run: Run) -> list[str]:
-    """Report each kernel's speed-up, its serial share, and how near it comes to its ceiling."""
+    """Return the sentences of `--saturation`: speed-up, serial share and share of ceiling by kernel."""
     sentences = []
     for group in grouped(run, "threads/"):
         ends = [x for x in group if x.comparison.low is not None and x.comparison.high is not None]
@@ -102,9 +102,9 @@ def saturation(run: Run) -> list[str]:
 
 
 def _until(rows: Sequence[tuple[int, float, float, float]]) -> str:
-    """Return the thread count beyond which more threads bring less than a tenth of their ideal gain.
+    """Format the thread count beyond which more threads bring less than LITTLE of their ideal gain.
 
-    The better end of each interval counts."""
+    The more favorable end of each interval counts."""
     taken = [(1, 1.0, 1.0, 1.0), *rows]
     for i, (few, _, _, high) in enumerate(taken[:-1]):
         if all(high / low - 1 < LITTLE * (many / few - 1) for many, _, low, _ in taken[i + 1 :]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
 CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
-PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, an eighth of which is usual on a processor
+PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, of which a CPU measures an eighth by default
 LONGER = "--budget 120s"
 CROSSOVER = Crossing(
     "crossover/",
@@ -30,7 +30,7 @@ CROSSOVER = Crossing(
 
 
 def transpose_answer(run: Run) -> list[str]:
-    """Report the published product, libraries, largest certain effect, and transposing first."""
+    """Return sentences on the published shape, libraries, largest effect, and transposing first."""
     seed = list(pairs(run, "strategy/"))
     sentences = [*_published(run), *_by_library(run)]
     sentences += _largest([*seed, *pairs(run, "nn-nt/")], run)
@@ -38,7 +38,7 @@ def transpose_answer(run: Run) -> list[str]:
 
 
 def _published(run: Run) -> Iterator[str]:
-    """Report the shape of the published question, whatever else was measured."""
+    """Yield a sentence on NT against NN at the published shape, or at the shape named instead."""
     for contest in run.contests:
         for comparison in contest.comparisons if contest.contest.startswith("strategy/") else ():
             first, second = (parse(name) for name in (comparison.baseline, comparison.contender))
@@ -79,15 +79,15 @@ def _over_sizes(library: str, sizes: list[Pair]) -> str:
 
 
 def _read_transposed(pair: Pair) -> bool:
-    """Report whether the pair compares NT with NN in one library."""
+    """Return whether the pair compares NT with NN in one library."""
     same = pair.baseline.variant == pair.contender.variant
     return same and (pair.baseline.problem.trans, pair.contender.problem.trans) == ("nn", "nt")
 
 
 def _largest(candidates: list[Pair], run: Run) -> list[str]:
-    """Report where a transposed B certainly costs or saves most, and the fastest library there.
+    """Format the largest significant NT/NN effect, and the fastest library for the slower product.
 
-    The fastest library shows whether the effect is a defect of one library."""
+    A much faster library shows that the effect is a defect of a single library."""
     read = [p for p in candidates if _read_transposed(p)]
     if not read:
         return []
@@ -112,7 +112,7 @@ def _largest(candidates: list[Pair], run: Run) -> list[str]:
 
 
 def _elsewhere(run: Run, case: Case, took: str) -> str:
-    """Report the fastest variant of the same problem."""
+    """Format the fastest variant of the case's problem; empty if it is the case's."""
     same = [(x.seconds.median, x.variant) for x in run.measured if x.seconds and parse(x.name).problem == case.problem]
     least, variant = min(same, default=(0.0, case.variant))
     if variant == case.variant:

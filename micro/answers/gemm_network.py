@@ -18,7 +18,7 @@ PREFIX = "net"
 
 
 def contests(asked: Request, libraries: Sequence[str]) -> list[Contest]:
-    """Compare OI with IO, product by product, in each library."""
+    """Return a contest of weights out×in (OI) against in×out (IO) per GEMM of a step and library."""
     from micro.planning.network import read
 
     step = read(asked.net, asked.named("m", (None,))[0])
@@ -36,21 +36,21 @@ def contests(asked: Request, libraries: Sequence[str]) -> list[Contest]:
 
 @dataclass(frozen=True)
 class Product:
-    """A product's contest, read back."""
+    """Results of the contest of one GEMM of a step, in one library."""
 
     net: str
     library: str
     name: str
     count: int  # layers of the step that compute it
     batch: int
-    transposed: tuple[bool, bool]  # whether W is read transposed, in OI and in IO
+    transposed: tuple[bool, bool]  # whether the GEMM is NT, with OI and with IO
     seconds: float | None  # of one product in OI
     ratio: float | None  # IO over OI
     half: float | None  # half the width of the ratio's interval
 
 
 def answer(run: Run) -> list[str]:
-    """Report each library's sum of a step in both layouts, then the products that read W transposed."""
+    """Return sentences on each library's step in both layouts, and on the GEMMs that read W transposed."""
     products = [_product(contest) for contest in run.contests if contest.contest.startswith(f"{PREFIX}/")]
     sentences = [
         sentence
@@ -83,7 +83,7 @@ def _product(contest: Any) -> Product:
 
 
 def _step(products: list[Product]) -> Iterator[str]:
-    """Sum a step in both layouts; each product counts once per layer, and ratios are independent."""
+    """Yield a sentence on a library's step in both layouts, with each GEMM counted once per layer."""
     oi = io = variance = 0.0
     dearest = (0.0, "")
     for x in products:
@@ -111,7 +111,7 @@ def _step(products: list[Product]) -> Iterator[str]:
 
 
 def _who(products: list[Product]) -> str:
-    """List the products that read a transposed operand, by layout."""
+    """Format which GEMMs are NT, by weight layout."""
     sides = [[x.name for x in products if x.transposed[i]] for i in (0, 1)]
     oi, io = (", ".join(names) or "none" for names in sides)
     return f"W is read transposed (NT) in OI by {oi}; in IO by {io}; every wgrad is TN in both."

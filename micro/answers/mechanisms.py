@@ -1,4 +1,4 @@
-"""Table of all mechanisms in the texts, with test command and last verdict (`--mechanisms`)."""
+"""Table of the mechanisms claimed in SOURCES, with test command and last verdict (`--mechanisms`)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Trial:
-    """A command after `python -m`, and the contests of its run that count."""
+    """A test of a mechanism: a command after `python -m`, and which comparisons of its run count."""
 
     command: str
     contest: str  # pattern matched from the start of a contest's name
-    arm: str  # what differs
+    arm: str  # what differs between the two cases
     gpu: bool = False  # meaningful mainly on a GPU
     pair: str = ""  # pattern searched in `CONTENDER / BASELINE`, two case names
 
@@ -52,24 +52,24 @@ class Trial:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One mechanism, with exactly one of a test, a reason against one, and a test to come."""
+    """A claimed mechanism, with either a test, the reason why there is none, or a note on a later test."""
 
     id: str
     what: str
     source: str
-    claim: str | None
+    claim: str | None  # the published figure
     test: Trial | None = None
-    why_not: str | None = None
-    later: str | None = None
+    why_not: str | None = None  # why there is no test
+    later: str | None = None  # which benchmark has to be built first
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The comparisons of a mechanism in a run file."""
+    """Result of a mechanism's test in a run file."""
 
     file: str
     device: str
-    first: Comparison  # the first with a ratio, if any
+    first: Comparison  # the first comparison with a ratio, else the first
     verdicts: Counter[str]
 
 
@@ -118,7 +118,7 @@ def _outcome(test: Trial, file: str, run: Run) -> Outcome | None:
 
 
 def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None = None) -> Iterator[str]:
-    """Format the table, at most 120 characters wide."""
+    """Yield the lines of the table, at most 120 characters wide."""
     entries = mechanisms() if entries is None else entries
     outcomes = {x.id: last(x.test, files) if x.test else None for x in entries}
     yield from _row(("id", "mechanism (source; its figure)", "command, and what differs", "verdict of the last run"))
@@ -133,7 +133,7 @@ def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None 
 
 
 def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None], files: int) -> Iterator[str]:
-    """Count mechanisms with a verdict, with a command, without one, and not built yet."""
+    """Yield counts of mechanisms with a verdict, with only a command, without a command, and not built."""
     tested = sum(x.test is not None for x in entries)
     answered = sum(outcome is not None for outcome in outcomes.values())
     without = sum(x.why_not is not None for x in entries)
@@ -175,7 +175,7 @@ def _verdict(outcome: Outcome | None) -> str:
 
 
 def _row(cells: Sequence[str]) -> Iterator[str]:
-    """Format a row of wrapped cells."""
+    """Yield the lines of a table row, with each cell wrapped to its column."""
     columns = [_wrapped(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
     for i in range(max(map(len, columns))):
         parts = (column[i] if i < len(column) else "" for column in columns)

@@ -16,10 +16,10 @@ from micro.planning.contest import LONG
 from reports import record, stats, units
 from reports.record import Run
 
-AGREE = 0.1  # of the cost of a fault
+AGREE = 0.1  # relative difference up to which two costs of a fault agree
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
 UNREADY = "its launches are too short or too long to be made ready for one by one"
-WORTH_A_KNEE = 1.5  # main memory over the caches before it: with less there is nothing to find
+WORTH_A_KNEE = 1.5  # least ratio of main-memory to cache latency for a knee
 PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
 
@@ -34,9 +34,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Faults:
-    """Costs of pages by their size in bytes."""
+    """Costs of a page fault and of mapping a page, by page size in bytes."""
 
-    fault: dict[int, Cost]  # first touch of a page, beyond a touch of memory touched before
+    fault: dict[int, Cost]  # first touch of a page minus a touch of memory that is mapped already
     unmap: dict[int, Cost]  # mapping a page and giving it back
 
 
@@ -50,7 +50,7 @@ def _cost(cost: Cost) -> str:
 
 
 def faults_answer(run: Run, account: Account | None = None, profiled: Profile | str = "") -> list[str]:
-    """Report costs per page, and cross-checks by getrusage and perf."""
+    """Return sentences on the cost of a page fault, cross-checked by getrusage and perf."""
     costs = faults(run)
     if costs is None:
         return []
@@ -67,7 +67,7 @@ def faults_answer(run: Run, account: Account | None = None, profiled: Profile | 
 
 
 def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterator[str]:
-    """Compare the cost by the clock with system time per fault and perf samples per fault."""
+    """Yield a comparison of a fault's cost with system time per fault and perf samples per fault."""
     checks = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
     if isinstance(profiled, Profile):
         seen = _beside(profiled.each, profiled.system, "the system time of the process it watched")
@@ -78,14 +78,14 @@ def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterato
 
 
 def _beside(seconds: float, other: float, whose: str) -> str:
-    """Compare two times: `1.49 µs, 1.04 times it (agrees within 10 %)`."""
+    """Format the comparison of two times: `1.49 µs, 1.04 times it (agrees within 10 %)`."""
     times = seconds / other
     agrees = "agrees" if abs(times - 1) <= AGREE else "does NOT agree"
     return f"{units.seconds(seconds)}, {times:.2f} times {whose} ({agrees} within {100 * AGREE:g} %)"
 
 
 def latency_answer(run: Run) -> list[str]:
-    """List load latency by working set and page, and the last-level cache that can really be used."""
+    """Return sentences on load latency by working set and page size, and on usable last-level cache."""
     curves: dict[int, dict[int, float]] = {}
     with_pages = True  # named for a processor only: a GPU offers no choice
     for _, case, result in timed(run, "latency/"):
@@ -116,7 +116,7 @@ def _usable(curve: dict[int, float], caches: tuple[int, ...]) -> str:
 
 
 def unprepared(run: Run) -> dict[str, str]:
-    """Return contests whose ratios are of launches that were not made ready for one by one, each with the reason."""
+    """Return the contests whose launches were not prepared one by one as needed, with the reason."""
     reasons = {}
     for contest in run.contests:
         rows = [x for x in contest.measured if x.seconds]
@@ -132,25 +132,25 @@ def unprepared(run: Run) -> dict[str, str]:
 
 
 def _paused(contest: record.Contest, rows: Sequence[record.Result]) -> bool:
-    """Report whether a sample of one launch followed each pause: then measuring took at least as long."""
+    """Return whether each sample is one launch after a pause, judged by the contest's duration."""
     pauses = sum(x.problem["pause"] * len(x.samples) for x in rows)
     return contest.seconds.get("measuring", 0.0) >= pauses and all(x.launches == 1 for x in rows)
 
 
 def prepared_per_launch(result: record.Result) -> bool:
-    """Report whether each launch had fresh memory: samples of one launch that is not LONG."""
+    """Return whether each launch had fresh memory: if a sample is a single launch of at most LONG."""
     return result.launches == 1 and result.seconds is not None and result.seconds.median <= LONG
 
 
 def difference(first: record.Result, second: record.Result) -> Cost | None:
-    """Second minus first in seconds of one use, paired in rounds; None for too few rounds."""
+    """Return second minus first in seconds per launch, paired by rounds; None for too few rounds."""
     import numpy as np
 
     lost = set(first.rejected) | set(second.rejected)
     pairs = zip(first.rounds, first.samples, second.samples, strict=True)
     kept = [b - a for at, a, b in pairs if at not in lost]
     scale = float(np.max(np.abs(kept), initial=0.0)) or 1.0
-    # Several batches share the error, as in comparisons. The estimator exponentiates.
+    # Batches of rounds share the error probability, as in comparisons. The estimator exponentiates.
     interval = stats.interval(np.array(kept) / scale, (1 - stats.SHOWN) / stats.SHARE)
     if interval is None:
         return None
@@ -164,7 +164,7 @@ def each(cost: Cost, count: int) -> Cost:
 
 
 def faults(run: Run) -> Faults | None:
-    """Return costs of a page from contests with first touches; None if there are none."""
+    """Return the costs per page from the `fault/` contests; None if none has a valid cost."""
     fault: dict[int, Cost] = {}
     unmap: dict[int, Cost] = {}
     for _, group in itertools.groupby(timed(run, "fault/"), key=lambda row: row[0].contest):
@@ -185,21 +185,21 @@ def faults(run: Run) -> Faults | None:
 
 @dataclass(frozen=True)
 class Knee:
-    """End of the caches in a latency curve."""
+    """The step of a latency curve from the caches to main memory."""
 
     low: int  # bytes of the last working set in cache
     high: int  # the next working set that was measured
-    at: float  # bytes at which the latency passes the geometric mean of both, interpolated on a logarithmic scale
+    at: float  # bytes where latency is the mean of `plateau` and `memory`, all on logarithmic scales
     plateau: float  # seconds of a load in the caches
     memory: float  # seconds of a load in main memory
 
 
 def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
-    """Find where load latency crosses from the caches' plateau to main memory, by working set.
+    """Return the working set at which load latency rises from the caches' plateau to main memory.
 
     The threshold is the geometric mean of both. None for a curve without a step, or without a point on either side.
-    Plateau: from the second level to four times its size. Main memory: the largest third of the sizes above. The cut
-    has the fewest points on its wrong side, so that an outlier does not move it."""
+    Plateau: median up to PLATEAU times the second level. Main memory: median of the largest third of the sizes above.
+    The cut leaves the fewest points on the wrong side of the threshold, so that an outlier does not move it."""
     above = sorted(size for size in curve if size > second_level)
     flat = [size for size in above if size <= PLATEAU * second_level]
     far = [size for size in above if size > PLATEAU * second_level]
@@ -216,12 +216,12 @@ def knee(curve: Mapping[int, float], second_level: int) -> Knee | None:
 
 
 def _astray(over: Sequence[bool], cut: int) -> int:
-    """Count points above the middle before the cut, or below it after the cut."""
+    """Count points above the threshold before the cut, or below the threshold after it."""
     return sum(over[:cut]) + sum(not x for x in over[cut:])
 
 
 def _crossing(low: int, high: int, before: float, behind: float, middle: float) -> float:
-    share = 0.5  # of the way, where one of the two is an outlier
+    share = 0.5  # of the logarithmic distance, if either point is an outlier
     if before < middle < behind:
         share = math.log(middle / before) / math.log(behind / before)
     return low * math.exp(share * math.log(high / low))

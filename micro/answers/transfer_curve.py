@@ -1,4 +1,4 @@
-"""Answers of micro/transfer.py about sizes: a line per memory level."""
+"""Answer of `micro.transfer --curve`: latency and bandwidth, a linear fit per memory level."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reports.record import Run
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-FEWEST = 3  # least sizes of a line
+FEWEST = 3  # least number of sizes to fit a line
 SURE = 0.95
-BETTER = 0.1  # most squared residuals that a cut may leave; chance alone leaves half
+BETTER = 0.1  # a cut has to reduce the sum of squared residuals below this share; chance alone halves it
 EDGE = 1.5  # sizes within this factor of a cache belong to no level
 
 
@@ -28,8 +28,8 @@ class Line:
     last: int  # largest size
     latency: tuple[float, float, float]  # seconds, with the ends of the 95 % interval
     rate: tuple[float, float, float | None]  # bytes per second; the upper end may be unbounded
-    worst: float  # largest relative residual
-    at: int  # its size
+    worst: float  # largest relative residual, without its sign
+    at: int  # size in bytes with the residual `worst`
 
 
 def way(case: Any) -> str:
@@ -74,7 +74,7 @@ def _solved(times: Mapping[int, float]) -> tuple[Array, Array, Array, Array]:
 def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
     """Fit a line to each memory level with enough sizes, both operands well inside the level.
 
-    The times decide where the last cache ends: it may be shared, and smaller than reported."""
+    The end of the last cache is fitted, since the cache may be shared and smaller than reported."""
     levels: list[dict[int, float]] = []
     rest = dict(sorted(times.items()))
     for cache in sorted(caches)[:-1]:
@@ -85,7 +85,7 @@ def lines(times: Mapping[int, float], caches: Sequence[int]) -> list[Line]:
 
 
 def _cut(times: dict[int, float]) -> list[dict[int, float]]:
-    """Split sizes where that reduces the residuals greatly: at a cache's end or a change of algorithm."""
+    """Split sizes where that reduces residuals below BETTER: at a cache's end or a change of algorithm."""
     sizes = list(times)
     best = [times]
     for count in range(1, len(sizes) // FEWEST):
@@ -104,7 +104,7 @@ def _squares(parts: Sequence[Mapping[int, float]]) -> float:
 
 
 def curve(run: Run) -> list[str]:
-    """Report for each variant a line per memory level."""
+    """Return a sentence per variant with a fitted line per memory level, below a heading."""
     times: dict[str, dict[int, float]] = {}
     for _, case, result in timed(run, "curve/"):
         assert result.seconds is not None

@@ -1,4 +1,4 @@
-"""Answers about the forms of an update step: ratios, sums of parts, the crossover."""
+"""Answers on weight updates, fused or separate: ratios, sums of their parts, crossover by batch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reports.record import Run
 if TYPE_CHECKING:
     from kernels.problem import Array
 
-CLOSED = 0.15  # a sum of parts farther than this from what was measured leaves the row unexplained
-CLEARS = ("openblas", "openblas-scipy")  # libraries whose beta = 0 clears the result, then adds to it
+CLOSED = 0.15  # relative difference up to which a sum of parts explains the measured time
+CLEARS = ("openblas", "openblas-scipy")  # libraries whose GEMM with beta = 0 clears C, then accumulates into it
 
 
 def fused_answer(run: Run) -> list[str]:
-    """Report the sums of the parts of each layer and library, then all ratios."""
+    """Return the sentences of `--fused`: sums of parts per layer and library, then all ratios."""
     sentences, rows, closed = [], 0, 0
     for contest, comparison, first, _ in pairs(run, "fused/"):
         library, layer = _library(first), first.problem
@@ -43,7 +43,7 @@ def _library(case: Any) -> str:
 
 
 def _layer(pair: Pair) -> tuple[str, int, int] | None:
-    """Return library and layer of a pass beside its gradient; None for another pair."""
+    """Return (library, m, n) of a pair that compares the update pass with the gradient; else None."""
     x = pair.baseline.problem
     return (_library(pair.baseline), x.m, x.n) if pair.contender.problem.part == "update" else None
 
@@ -54,13 +54,13 @@ PASS = Crossing(
 
 
 def batch_answer(run: Run) -> list[str]:
-    """Report from which batch on the pass costs less than the gradient; where that is unknown, all ratios."""
+    """Return the batch from which the update pass is cheaper than the gradient; all ratios if unknown."""
     return list(PASS(run)) or ratios(run)
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A measured form beside the sum of its parts: seconds, and their ratio with its interval."""
+    """Measured seconds of an update, seconds of its parts, and the ratio of measured to summed."""
 
     what: str
     measured: float
@@ -87,7 +87,7 @@ class Sum:
 
 
 def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:
-    """Compare seconds of each round with the sum of the parts' seconds in the same round."""
+    """Return the `Sum` of measured seconds against the parts' seconds, paired by round."""
     import numpy as np
 
     logs = np.log(measured / np.sum(list(parts.values()), axis=0))
@@ -96,7 +96,7 @@ def summed(what: str, measured: Array, parts: Mapping[str, Array]) -> Sum:
 
 
 class Rounds:
-    """Seconds of each accepted round of a contest's timed cases, by part and form."""
+    """Seconds per accepted round of a contest's timed cases, by form (`fused`) or part (`wgrad`)."""
 
     def __init__(self, contest: record.Contest) -> None:
         import numpy as np
@@ -107,7 +107,7 @@ class Rounds:
         self.tile = next(iter(parts), None)
         self._times: dict[str, Array] = {}
         for case, result in timed:
-            _, _, times = case.variant.partition("*")  # a launch of so many calls, for a piece of the layer
+            _, _, times = case.variant.partition("*")  # number of calls in a launch, for a tile of the layer
             if seconds := [result.samples[i] for i in flat.accepted(result)]:
                 self._times[self._key(case)] = np.array(seconds) / int(times or 1)
 
@@ -115,28 +115,28 @@ class Rounds:
         return self.layer is not None and (problem.m, problem.n) != (self.layer.m, self.layer.n)
 
     def _key(self, case: Any) -> str:
-        """Return the name of a form or a part: `fused`, `wgrad`, `tile wgrad` …."""
+        """Return the key of a case, its form or part: `fused`, `wgrad`, `tile wgrad`."""
         problem: Any = case.problem
         if problem.part == "step":
             return str(case.variant.partition(":")[0])
         return f"tile {problem.part}" if self._small(problem) else str(problem.part)
 
     def get(self, name: str) -> Array | None:
-        """Return seconds of a form or a part, by round; None where it has no time."""
+        """Return the seconds of a form or a part by round; None if it was not timed."""
         return self._times.get(name)
 
     def sum(self, what: str, parts: Mapping[str, Array | None]) -> Sum | None:
-        """Compare the measured form with its parts; None where one of them has no time."""
+        """Return the `Sum` of form `what` and its parts; None if any of these was not timed."""
         measured, timed = self.get(what), {k: x for k, x in parts.items() if x is not None}
         return None if measured is None or len(timed) < len(parts) else summed(what, measured, timed)
 
     def multiply_adds(self) -> Array | None:
-        """Seconds of the product's arithmetic at the rate it has with its result in cache."""
+        """Return the seconds of the GEMM's multiply-adds, at the rate of a tile whose result is in cache."""
         product = self.get("tile wgrad" if self._share > 1 else "wgrad")
         return None if product is None else self._share * product
 
     def traffic(self) -> Array | None:
-        """Seconds of reading and writing W beyond those of the tile's result, which the product includes."""
+        """Return the seconds to read and write W, less those of the tiles that `multiply_adds` includes."""
         full, tile = self.get("scale"), self.get("tile scale" if self._share > 1 else "scale")
         if full is None or tile is None:
             return None
@@ -145,12 +145,12 @@ class Rounds:
 
     @property
     def _share(self) -> float:
-        """Number of tiles in the layer."""
+        """Size of the layer in tiles."""
         return 1.0 if self.layer is None or self.tile is None else self.layer.count / self.tile.count
 
 
 def sums(contest: record.Contest) -> list[Sum]:
-    """Sum the separate form from product and pass, the fused form from arithmetic and traffic."""
+    """Return sums for the separate form (gradient, pass) and the fused form (multiply-adds, traffic)."""
     rounds = Rounds(contest)
     pieces = {"gradient": rounds.get("wgrad"), "pass": rounds.get("update")}
     separate = rounds.sum("separate", pieces)
@@ -159,7 +159,7 @@ def sums(contest: record.Contest) -> list[Sum]:
 
 
 def cleared(contest: record.Contest) -> Sum | None:
-    """Compare the gradient's product with an accumulating product plus the clearing of its result."""
+    """Return the gradient's GEMM against the sum of an accumulating GEMM and clearing its result."""
     rounds = Rounds(contest)
     total = rounds.sum("wgrad", {"fused product": rounds.get("fused"), "clearing": rounds.get("clear")})
     return total and replace(total, what="gradient")

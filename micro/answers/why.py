@@ -1,4 +1,4 @@
-"""Answer of `--why`: one case's ceiling, executed work, kernel, and distance from the best variant."""
+"""Answer of `--why`: a case's share of its ceiling, executed work, kernel, and the best variant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUND = 0.9  # of a ceiling: from here on there is little left to explain
 
 
 def answer(name: str, run: Run) -> list[str]:
-    """Explain the contest of that name, the nearest cause first."""
+    """Return sentences that explain the time of the first case of the contest `name`."""
     (done,) = (c for c in run.contests if c.contest == name)
     result = done.results[0]
     if result.seconds is None:
@@ -40,7 +40,7 @@ def _rate(case: Case, result: Result) -> str:
 
 
 def _unbounded(case: Case, result: Result) -> str:
-    """Return why the case has no ceiling."""
+    """Format why the case has no ceiling."""
     of_caller = case.problem.on_host and kind_of(result.device).own_clock
     if of_caller or find(case.problem.op, case.variant).link:
         return "what a call costs its caller, or a link brings to the host, has no ceiling that is known here"
@@ -51,7 +51,7 @@ def _unbounded(case: Case, result: Result) -> str:
 
 
 def _work(case: Case, result: Result) -> str:
-    """Compare executed with nominal work, and report the traffic."""
+    """Format executed work and traffic, and their ratios to the nominal ones."""
     problem, done = case.problem, find(case.problem.op, case.variant).executed(case.problem)
     more = "" if done.flops == problem.flops else f", {done.flops / problem.flops:.3g} times the nominal"
     moved = "" if done.bytes == problem.bytes else f", {done.bytes / problem.bytes:.3g} times the least"
@@ -63,7 +63,7 @@ def _work(case: Case, result: Result) -> str:
 
 
 def _ran(run: Run, result: Result) -> Iterator[str]:
-    """Report kernel and instruction set, and what the processor offers beyond them."""
+    """Yield sentences on kernel and instruction set, and on the widest set if that is another."""
     seen = result.isa_observed
     widest = (run.environment.facts.get("device", {}).get("isa") or [None])[-1]
     kernel = result.kernel or "a kernel that does not report what it is"
@@ -79,7 +79,7 @@ def _ran(run: Run, result: Result) -> Iterator[str]:
 
 
 def _best(contest: Contest) -> Iterator[str]:
-    """Report the fastest rival, and the number of rivals."""
+    """Yield a sentence on the fastest rival, and on how many rivals are faster."""
     rivals = [c for c in contest.comparisons if c.ratio is not None]
     faster = [c for c in rivals if c.verdict == "faster"]
     if not rivals:
@@ -97,7 +97,7 @@ def _best(contest: Contest) -> Iterator[str]:
 
 
 def _by_medians(contest: Contest) -> str:
-    """Report the fastest rival by medians, where no ratio has an interval."""
+    """Format the fastest rival by medians, for a contest whose ratios have no interval."""
     count = len(contest.comparisons)
     if not count:
         return "No other variant here does this problem."
@@ -114,7 +114,7 @@ def _by_medians(contest: Contest) -> str:
 
 
 def _beside(result: Result) -> Iterator[str]:
-    """Report page faults, error and warnings of the contest's rounds."""
+    """Yield sentences on page faults, numerical error and warnings of the case."""
     if result.faults:
         yield f"{result.faults} page faults fell into the contest's rounds."
     if result.error is not None and result.error_bound:

@@ -64,10 +64,10 @@ def measure(plan: Plan, by: Checks | None = None) -> Run:
 
 @contextmanager
 def workers(bounded: bool = True) -> Iterator[Checks]:
-    """Keep the workers of several plans alive, so that correct kernels are checked once.
+    """Yield checks whose worker processes several plans share, so that a correct kernel is checked once.
 
-    The workers end with the context. `bounded`: measure ceilings beside the cases, which takes a part of the time;
-    without ceilings there are ratios alone, and no result is refused for beating one."""
+    The workers end with the context. `bounded`: also measure ceilings, which takes part of the time; without
+    ceilings there are only ratios, and no result is refused for being faster than its ceiling."""
     from micro.measuring.checks import Checks
     from micro.worker.process import Workers
 
@@ -76,7 +76,7 @@ def workers(bounded: bool = True) -> Iterator[Checks]:
 
 
 def words(options: dict[str, Any]) -> list[str]:
-    """Return the command line of keyword options; quiet unless `quiet=False`."""
+    """Convert keyword options to the words of a command line; adds -q unless `quiet=False` or `verbose`."""
     arguments = [] if options.pop("quiet", True) is False or options.get("verbose") else ["-q"]
     short = {"output": "-o", "verbose": "-v", "without": "--not"}
     for name, value in options.items():

@@ -1,4 +1,4 @@
-"""The environment of a run: facts that stay the same between two runs, and the state of this one."""
+"""The environment of a run: lasting facts of the machine, and its state when the run begins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def environment(devices: Sequence[Device], command: str) -> Environment:
-    """Return the environment of this machine, for the first line of a run file."""
+    """Return the environment on these devices, for the first line of a run file."""
     device, all_facts = devices[0], facts.facts(devices)
     machine = facts.machine(all_facts)
     state = {
@@ -59,7 +59,7 @@ def command_line() -> str:
 
 
 def _selftest(machine: str) -> dict[str, Any] | None:
-    """Return the figures of the last self-test on this installation, whatever its commit was."""
+    """Return the figures of the last self-test on this machine, of any commit; None without a self-test."""
     try:
         document: dict[str, Any] = json.loads((state_folder() / f"selftest/{machine}.json").read_bytes())
         return document

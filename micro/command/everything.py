@@ -1,4 +1,4 @@
-"""All benchmarks of `micro/`, and a useful default of each in one run file."""
+"""All benchmarks of `micro/`, and their useful command lines measured into one run file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEMORY = "{memory}"  # in a useful line: bytes outside the device's caches
 
 @dataclass(frozen=True)
 class Part:
-    """One planned command line of one benchmark."""
+    """A planned command line of a benchmark, as a part of `python -m micro all`."""
 
     name: str
     words: str
@@ -49,7 +49,7 @@ class Part:
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Return by name the files of `micro/` that have a BENCHMARK."""
+    """Return the BENCHMARK of each file of `micro/` that has one, by the file's name."""
     names = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
     modules = {name: importlib.import_module(f"{suite.PREFIX}micro.{name}") for name in names}
     return {name: module.BENCHMARK for name, module in modules.items() if hasattr(module, "BENCHMARK")}
@@ -58,7 +58,7 @@ def benchmarks() -> dict[str, Benchmark]:
 def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
     """Return the useful command lines of every benchmark for this device, the most valuable first.
 
-    `small` takes sizes that need no time, where lines that differ only in their sizes become the same.
+    `small`: replace sizes by ones that need no time. Lines with the same contests are kept only once.
     """
     candidates = []
     for name, benchmark in benchmarks().items():
@@ -76,9 +76,9 @@ def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
 
 
 def _written(part: Part, kernels: str) -> bool:
-    """Return whether any case of a part has a kernel for such a device.
+    """Return whether any case of a part has a kernel for devices of this type.
 
-    A line may name the variants of another device."""
+    A useful line may name variants of another device."""
     cases = (case for contest in part.plan.contests for case in contest.cases)
     return any(find(case.problem.op, case.variant).device == kernels for case in cases)
 
@@ -96,7 +96,7 @@ def _part(benchmark: Benchmark, name: str, line: Useful, device: str, small: boo
 def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> Iterator[tuple[Part, Run]]:
     """Measure one part after another; yield each part with the run file so far.
 
-    Each part has its share of the seconds that are left, and nothing is measured again that the file holds already.
+    Each part gets its share of the `budget` seconds that are left; contests that the file holds are not measured again.
     `micro.names` adds the names of kernels that ran on a GPU."""
     opened = open_device(device)
     todo = _fitting(todo, opened)
@@ -120,7 +120,7 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
 
 
 def _fitting(todo: Sequence[Part], device: Device) -> list[Part]:
-    """Drop the contests that cannot fit on the device, and print each. Raises UsageError where none is left."""
+    """Drop and print contests too large for the device's memory. Raises UsageError if none is left."""
     limits, kept, refused = {device.name: device.limits()}, list[Part](), list[UsageError]()
     for part in todo:
         contests = []
@@ -139,7 +139,7 @@ def _fitting(todo: Sequence[Part], device: Device) -> list[Part]:
 
 
 def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
-    """Return a part's contests: those planned, and those that its question refined after them."""
+    """Return the names of a part's contests, planned or added later by its question's `refine`."""
     names = {contest.name for contest in part.plan.contests}
     owner = {contest.name: other for other in todo for contest in other.plan.contests}
     last = None
@@ -151,7 +151,7 @@ def _names(part: Part, todo: Sequence[Part], run: Run) -> set[str]:
 
 
 def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
-    """Return a part's sentences, else a line for each comparison; then its best share of a ceiling."""
+    """Return a part's answer, else a line per comparison; then failures and its best share of a ceiling."""
     names = _names(part, todo, run)
     mine = replace(run, contests=tuple(contest for contest in run.contests if contest.contest in names))
     lines = (_line(*x) for contest in mine.contests for x in contest.compared)
@@ -169,7 +169,7 @@ def answer(part: Part, todo: Sequence[Part], run: Run) -> list[str]:
 
 
 def _broken(run: Run, sentences: Sequence[str]) -> list[str]:
-    """Return why cases were wrong or failed, for those that `sentences` does not mention."""
+    """Return the reasons why cases were wrong or failed, without those already in `sentences`."""
     by_reason: dict[str, dict[str, None]] = {}
     for result in run.results:
         if result.status in ("wrong", "failed") and not any(str(result.reason) in x for x in sentences):

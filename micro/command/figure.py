@@ -15,9 +15,9 @@ HEAD = ("figure", "found", "promised", "held")
 
 @dataclass(frozen=True)
 class Promise:
-    """One line of the self-test: the measured value, the promise, and whether the promise holds.
+    """A line of the self-test: a measured value, its promised limits, and whether it is inside (`held`).
 
-    `busy`: why the figure is not judged."""
+    `promised`: empty for a figure without limits; `busy`: reason why the figure is not judged."""
 
     name: str
     value: str
@@ -27,7 +27,7 @@ class Promise:
 
     @property
     def judgment(self) -> str:
-        """The word of the column `held`."""
+        """Text of the column `held`."""
         if not self.promised:
             return ""
         return "yes" if self.held else f"not judged: {self.busy}" if self.busy else "NO"
@@ -38,10 +38,10 @@ class Promise:
 
 
 def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None = None, most: float = 1.0) -> Promise:
-    """Return the figure of a share that is promised to be at least `least`, at most `most`.
+    """Return the figure of a share, `hits` of `trials`, promised to be at least `least`, at most `most`.
 
-    Held if its whole 95 % Wilson interval lies inside. Not judged if `unjudged` gives a reason, or if so few trials
-    could not show it whatever their outcome, unless the interval lies outside."""
+    Held if its 95 % Wilson interval lies inside these limits. Unless the interval lies outside, it is not judged if
+    `unjudged` gives a reason, or if no outcome of so few trials could hold."""
     low, high = stats.wilson(hits, trials)
     inside, outside = least <= low and (high <= most or most == 1.0), high < least or low > most
     if unjudged is None and not outside and not _can_show(trials, least, most):
@@ -53,7 +53,7 @@ def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None =
 def within(name: str, interval: tuple[float, float, float], limit: float, unjudged: str | None = None) -> Promise:
     """Return the figure of a deviation (low, middle, high) that is promised to lie inside ± `limit`.
 
-    Not judged if `unjudged` gives a reason, or if the interval is wider than the limits, unless it lies beyond them."""
+    Unless the interval lies outside, it is not judged if `unjudged` gives a reason, or if it is wider than that."""
     low, middle, high = interval
     inside, beyond = -limit <= low and high <= limit, low > limit or high < -limit
     if unjudged is None and not beyond and high - low > 2 * limit:
@@ -63,7 +63,7 @@ def within(name: str, interval: tuple[float, float, float], limit: float, unjudg
 
 
 def _can_show(trials: int, least: float, most: float) -> bool:
-    """Return whether the best number of hits of so many trials lies inside for certain."""
+    """Return whether any number of hits in so many trials has its Wilson interval inside the limits."""
     ends = (stats.wilson(hits, trials) for hits in range(trials + 1))
     return trials > 0 and any(low >= least and (high <= most or most == 1.0) for low, high in ends)
 
@@ -74,7 +74,7 @@ def exit_code(figures: Sequence[Promise]) -> int:
 
 
 def data(figures: Sequence[Promise]) -> list[dict[str, Any]]:
-    """Return the figures as a run file has them."""
+    """Return the figures as records of a run file."""
     return [{"found" if key == "value" else key: x for key, x in asdict(figure).items()} for figure in figures]
 
 

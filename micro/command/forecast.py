@@ -1,4 +1,4 @@
-"""Forecasts of the time of contests, corrected by the first ones, and the budget that is enough."""
+"""Forecasts of the time that contests take, corrected while measuring, and of a sufficient budget."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from reports import record
 
 REFERENCE = 100e9  # FLOP/s of the processor that computes the reference of a check
-LEAST_VISIT = 1e-3  # seconds of a sample on a device that is not called from the compiled loop
-BESIDE = 4  # samples of ceilings and canaries on such a device for each round of the first batch
-TRIFLE = 1.0  # seconds: a contest whose fewest rounds take less is measured, whatever is left of the budget
-TWICE, NOTABLE = 2.0, 5.0  # times the forecast, and seconds beyond it, from which on slow preparing is reported
-SAFE = 1.25  # times the time of the rounds, for the budget that is advised
+LEAST_VISIT = 1e-3  # seconds of a sample on a device that the compiled loop does not serve
+BESIDE = 4  # samples of ceilings and canaries per round of the first batch, on such a device
+TRIFLE = 1.0  # seconds: a contest whose fewest rounds take less is measured even without budget
+TWICE, NOTABLE = 2.0, 5.0  # slow preparing is reported from this factor, and these seconds, above the forecast
+SAFE = 1.25  # factor from the time of the rounds to the advised budget
 
 
 def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
-    """Estimate the seconds of the first batch: eight rounds of every case, and its warm-up.
+    """Estimate the seconds of a contest's first batch of rounds, with the warm-up of calls up to LONG.
 
-    Calls that are long are not warmed up. Where samples are taken step by step, ceilings and canaries are included."""
+    On devices that the compiled loop does not serve, ceilings and canaries are included."""
     total, least = 0.0, 0.05
     for case in contest.cases:
         if case.skip or case.setting.device not in limits:
@@ -42,13 +42,13 @@ def first_look(contest: Contest, limits: Mapping[str, Limits]) -> float:
 
 
 def preparing(contests: Sequence[Contest]) -> float:
-    """Estimate the seconds in which all cases are prepared and checked."""
+    """Estimate the seconds to prepare and check all cases."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     return sum(4 * case.problem.flops / REFERENCE + 8 * case.problem.footprint / 1e9 + 0.1 for case in cases)
 
 
 def announced(contests: Sequence[Contest], budget: Budget) -> str:
-    """Return the announcement of a plan: its contests, and at most how long they take."""
+    """Format the announcement of a plan: number of contests and cases, and an upper limit of their time."""
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = preparing(contests)
     return (
@@ -60,7 +60,7 @@ def announced(contests: Sequence[Contest], budget: Budget) -> str:
 
 
 def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -> str | None:
-    """Return a new estimate for the other contests if the first was prepared far slower than foreseen."""
+    """Format a new forecast if preparing the first contest took far longer than forecast, else None."""
     took, foreseen = first.seconds.get("setup", 0.0), preparing(contests[:1])
     if len(contests) < 2 or took < TWICE * foreseen or took < foreseen + NOTABLE:
         return None
@@ -72,20 +72,20 @@ def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -
 
 
 def looked(done: record.Contest) -> float:
-    """Return seconds of a first batch at the pace of a contest's rounds; 0 if it has none."""
+    """Return the seconds of a first batch at the measured pace of a contest; 0 if it has no rounds."""
     rounds = max((len(result.samples) for result in done.results), default=0)
     return LOOKS[0] * done.seconds.get("measuring", 0.0) / rounds if rounds else 0.0
 
 
 def out_of_time(need: float, left: float) -> bool:
-    """Return whether the seconds left are too few for the fewest rounds of a contest.
+    """Return whether `left` seconds are too few for the fewest rounds that give an interval.
 
-    `need`: seconds of its first batch."""
+    `need`: seconds of the contest's first batch."""
     return need * FEWEST / LOOKS[0] > max(left, TRIFLE)
 
 
 def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[str]:
-    """Return which contests were not measured or had too few rounds, and a budget that is enough."""
+    """Format how many contests were not measured or had too few rounds, and a sufficient budget."""
     done = {contest.contest: contest for contest in run.contests}
     measured = [(contest, done[contest.name]) for contest in plan.contests if contest.name in done]
     few = [x for _, x in measured if _short(x)]
@@ -105,19 +105,19 @@ def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[st
 
 
 def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:
-    """Return how many times longer than foreseen rounds take: the median over contests.
+    """Return the factor by which rounds take longer than forecast, the median over contests.
 
-    `measured`: seconds foreseen, and the contest; a single contest may hold a kernel that no forecast fits."""
+    `measured`: (forecast seconds of the first batch, contest). A median, since a forecast may fail for a kernel."""
     times = [took / foreseen for foreseen, finished in measured if (took := looked(finished)) and foreseen]
     return median(times) if times else 1.0
 
 
 def _short(done: record.Contest) -> bool:
-    """Return whether a comparison has no ratio for want of rounds."""
+    """Return whether a comparison has no ratio because of too few rounds."""
     return any(comparison.verdict == "unresolved" and comparison.ratio is None for comparison in done.comparisons)
 
 
 def _round(seconds: float) -> int:
-    """Round up to two figures."""
+    """Round up to two significant figures."""
     step = int(10 ** max(0, math.floor(math.log10(max(seconds, 1.0))) - 1))
     return step * math.ceil(seconds / step)

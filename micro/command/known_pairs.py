@@ -1,4 +1,4 @@
-"""Verdicts on pairs of known truth: false alarms, detection, intervals that hold the truth, seconds."""
+"""Verdicts on pairs with a known ratio: false alarms, detection, coverage of intervals, seconds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from micro.command.figure import Promise, rate
 from micro.contests import selftest
 from reports import flat, record, stats
 
-Needs: TypeAlias = Mapping[str, Mapping[str, float]]  # by kind and kernel, of a log ratio
+Needs: TypeAlias = Mapping[str, Mapping[str, float]]  # log ratio times root seconds, by kind and kernel
 SUFFIX = " (quiet)", " (a spinner on every core)"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A finished pair: its verdict, seconds until it, whether the interval shown holds 1, contention."""
+    """A measured pair: verdict, measuring time, whether the interval contains 1, whether contended."""
 
     kind: str
     kernel: str
@@ -29,7 +29,7 @@ class Pair:
 
 
 def finished(asked: selftest.Known, done: record.Contest) -> Pair:
-    """Return the pair of a contest's record."""
+    """Return the measured pair from a contest's record."""
     contended = any(result.status == "contended" for result in done.measured)
     (comparison,) = done.comparisons
     holds = None if comparison.low is None or comparison.high is None else comparison.low <= 1 <= comparison.high
@@ -37,9 +37,9 @@ def finished(asked: selftest.Known, done: record.Contest) -> Pair:
 
 
 def noisy(pilot: Sequence[record.Contest]) -> str | None:
-    """Return why nothing quiet is judged on this machine now, whatever the verdicts are.
+    """Return why the machine is too busy to judge figures of a quiet one; None if it is quiet.
 
-    Judged by the canaries and the time in which the worker, which never waits while it measures, did not run."""
+    Criteria: canaries, and the time in which the worker, which never waits while it measures, did not run."""
     results = [result for done in pilot for result in done.measured]
     if slow := [text for result in results for text in result.warnings if "slow host" in text]:
         return slow[0]
@@ -49,9 +49,9 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
 
 
 def needs(asked: Sequence[selftest.Known], pilot: Sequence[record.Contest]) -> Needs:
-    """Return the distance from the margin at which a truth is detected after a second, by kind and kernel.
+    """Return the distance from the margin that is detected in a second, by kind and kernel.
 
-    Taken from the rounds of the same kind's pilots alone, since long samples see other noise than short ones."""
+    Estimated from pilots of the same kind alone, since the noise of long samples differs from that of short ones."""
     squares: dict[str, dict[str, list[float]]] = {}
     for known, done in zip(asked, pilot, strict=True):
         if len(x := _logs(done)) >= stats.FEWEST:
@@ -62,7 +62,7 @@ def needs(asked: Sequence[selftest.Known], pilot: Sequence[record.Contest]) -> N
 
 
 def _logs(done: record.Contest) -> Any:
-    """Return logarithms of the accepted rounds' ratios, second case over first; none without times."""
+    """Return log ratios of the accepted rounds, second case over first; an empty array without times."""
     import numpy as np
 
     cases = [result for result in done.measured if result.samples]
@@ -70,9 +70,9 @@ def _logs(done: record.Contest) -> Any:
 
 
 def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
-    """Return by kind of pair the kernels whose rounds vary too much to detect its truth in that time.
+    """Return by kind of pair the kernels too noisy for its known ratio to be detected.
 
-    `seconds`: of measuring, by kind."""
+    `seconds`: measuring time of a pair, by kind."""
     return {
         kind: [k for k, need in needs.get(kind, {}).items() if need > selftest.DISTANCE[kind] * math.sqrt(time)]
         for kind, time in seconds.items()
@@ -80,7 +80,7 @@ def vague(needs: Needs, seconds: Mapping[str, float]) -> dict[str, list[str]]:
 
 
 def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[str, float]) -> Promise:
-    """Return the figure of the kernels whose noise is too large for their pairs to be judged."""
+    """Return a figure that lists the kernels too noisy for their pairs to be judged."""
     names = {selftest.IDENTICAL: selftest.SAME, selftest.FIVE: selftest.SLOWER_5, selftest.TWO: selftest.SLOWER_2}
     sentences = []
     for kind, kernels in vague.items():
@@ -94,10 +94,10 @@ def left_out(vague: Mapping[str, Sequence[str]], needs: Needs, seconds: Mapping[
 def figures(
     pairs: Sequence[Pair], spinning: bool, full: bool, unjudged: str | None, vague: Collection[str] = ()
 ) -> Iterator[Promise]:
-    """Yield the figures of the pairs of one condition.
+    """Yield the figures of pairs measured on a quiet machine, or with `spinning` beside busy processes.
 
-    Quiet pairs that were contended do not count. `vague`: kernels whose noise is too large to find two of them the
-    same."""
+    Contended pairs count only with `spinning`. `vague`: kernels too noisy for the verdict `same`; their pairs are
+    left out of the figures of `same` and of seconds."""
     counted = pairs if spinning else [pair for pair in pairs if not pair.contended]
     if not spinning:
         yield Promise("pairs that were quiet", f"{len(counted)} of {len(pairs)}", "", True)
@@ -122,7 +122,7 @@ def figures(
 
 
 def _kernels(identical: Sequence[Pair], full: bool, unjudged: str | None) -> Iterator[Promise]:
-    """Yield the intervals that hold 1 kernel by kernel; the worst comes first, and it alone is promised."""
+    """Yield each kernel's share of intervals that contain 1, the worst first; only that has a promise."""
     kernels = [[pair for pair in identical if pair.kernel == kernel] for kernel in {x.kernel for x in identical}]
     ranked = sorted((sum(bool(x.holds) for x in pairs) / len(pairs), pairs[0].kernel, pairs) for pairs in kernels)
     for i, (_, kernel, pairs) in enumerate(ranked):

@@ -33,7 +33,7 @@ def listed(contests: Iterable[Contest]) -> int:
 def guarded(name: str, body: Callable[[], int]) -> int:
     """Run `body`; turn exceptions and signals into one-line messages and exit codes.
 
-    A terminated command ends like an interrupted one, its workers with it."""
+    SIGTERM ends the command like an interrupt, and its workers with it."""
     name = suite.typed(name.replace(" ", ".")) if suite.PREFIX else name
 
     def end(number: int, frame: object) -> None:

@@ -18,7 +18,7 @@ MOST = 8  # cases of one profiler session, whose records and operands stay in me
 
 
 def unnamed(run: Run) -> dict[str, Case]:
-    """Return by name each case that was timed on a GPU and whose kernels no note of the run names yet."""
+    """Return the cases, by name, that were timed on a GPU and whose kernels no note of the run names."""
     named = {name for note in run.notes if note.topic == "kernels" for name in note.data.get("names", {})}
     timed = (x for x in run.measured if x.seconds and kind_of(x.device).own_clock)
     cases = {result.name: parse(result.name) for result in timed if result.name not in named}
@@ -26,10 +26,10 @@ def unnamed(run: Run) -> dict[str, Case]:
 
 
 def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = Workers) -> Iterator[Note]:
-    """Yield the names of all unnamed kernels, some cases at a time; nothing if there is no profiler.
+    """Yield notes with kernel names for the unnamed cases, up to MOST at a time; none without a profiler.
 
-    A CUPTI profiler slows all later launches in the process that it has seen. So the workers are fresh ones, and
-    they end here."""
+    A CUPTI profiler slows all later launches of its process. So the workers are started for this and end with
+    it."""
     in_run = unnamed(run)
     cases = list(in_run.values())
     with workers() as started:

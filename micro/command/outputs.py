@@ -45,14 +45,14 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
 
 
 def _utf8(stream: IO[str]) -> IO[str]:
-    """Set a document's encoding to UTF-8, whatever the terminal's is."""
+    """Set a stream's encoding to UTF-8, whatever the terminal's is."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8")
     return stream
 
 
 def for_people(outputs: Outputs) -> IO[str]:
-    """Return the stream that a person reads: stderr if stdout is a document's."""
+    """Return the stream of text for people: stdout, or stderr if a document is written to stdout."""
     return sys.stderr if "-" in outputs.documents.values() else sys.stdout
 
 
@@ -76,7 +76,7 @@ def say(run: Run, outputs: Outputs, opened: Mapping[str, IO[str]]) -> int:
 def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
     """Write each output, then the pictures, then the run file's path; return 1 if any cannot be written.
 
-    Raises BrokenPipeError when all others are written."""
+    A broken pipe is raised as BrokenPipeError after all other outputs are written."""
     people, code = for_people(outputs), 0
     broken: BrokenPipeError | None = None
 
@@ -106,7 +106,7 @@ def written(wanted: Sequence[Output], run: Run, outputs: Outputs) -> int:
 
 
 class Progress:
-    """A display of progress: `begin` a contest, then show its state."""
+    """A display of progress on stderr: `begin` names a contest, `say` shows its state on a terminal."""
 
     def __init__(self, contests: int, quiet: bool) -> None:
         self.contests, self._quiet = contests, quiet
@@ -129,7 +129,7 @@ class Progress:
             print(self._name, file=sys.stderr, flush=True)
 
     def tell(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a line that later states do not overwrite."""
         if not self._quiet:
             print(text, file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""`--profile`: one warmed launch between two marks and nothing else, for a profiler."""
+"""`--profile`: a single warmed-up launch that a profiler records, switched on and off around it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ NAMES = tuple(f"kernelgap-{os.getuid()}.{end}" for end in ("control", "answer"))
 
 
 def run(contests: Sequence[Contest], control: str, command: str) -> int:
-    """Prepare and check the one case, warm it up, mark, launch, mark; return the exit code.
+    """Prepare, check and warm up the plan's only case, launch it under the profiler; return the exit code.
 
-    `control`: perf's two FIFOs. If it is empty, the line that runs the command under perf, on a GPU under ncu, is
-    printed. Raises UsageError."""
+    `control`: perf's control and answer FIFOs. If it is empty, print the line that runs the command under perf, or
+    ncu for a GPU. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
     if case.setting.heap != "default":
         raise UsageError(f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is")
@@ -64,7 +64,7 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
 
 
 def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
-    """Return seconds of the launch between the marks."""
+    """Prepare, check and warm up a case; return the seconds of the profiled launch."""
     import numpy as np
 
     variant = device.adopt(find(case.problem.op, case.variant))
@@ -92,7 +92,7 @@ def _launch(device: Device, case: Case, fifos: Sequence[str]) -> float:
 
 
 def line(command: str) -> str:
-    """Return the shell line with which perf samples that launch alone."""
+    """Return the shell line that runs a command so that perf samples only the profiled launch."""
     folder = Path(tempfile.gettempdir())
     control, answer = (shlex.quote(str(folder / name)) for name in NAMES)
     words = [sys.executable, *shlex.split(command)[1:]]
@@ -107,13 +107,13 @@ def line(command: str) -> str:
 
 
 def gpu_line(command: str) -> str:
-    """Return the shell line with which Nsight Compute profiles that launch alone, at the current clocks."""
+    """Return the shell line for Nsight Compute to profile only this launch, without locking clocks."""
     words = [sys.executable, *shlex.split(command)[1:]]
     return f"ncu --profile-from-start off --clock-control none --set full -o launch {shlex.join(words)}"
 
 
 def _fifos(control: str) -> list[str]:
-    """Return perf's control and answer FIFOs. Raises UsageError if they are no FIFOs: a file would be emptied."""
+    """Return perf's FIFOs (control, answer). Raises UsageError for other files, which would be emptied."""
     names = control.split(",") if control else []
     try:
         right = not names or (len(names) == 2 and all(stat.S_ISFIFO(os.stat(name).st_mode) for name in names))

@@ -1,4 +1,4 @@
-"""The self-test as a command: pairs of known truth, rivals run after run, the loop's bias."""
+"""The self-test as a command: pairs with known ratios, repeated runs of rivals, bias of the loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from micro.planning.contest import Case, Contest
 from micro.planning.options import Outputs
 from reports import next_run, record, stats, store, units
 
-STEADY = 2048  # rounds of a bias, enough for an interval inside the promise if the loop keeps it
+STEADY = 2048  # rounds to measure a bias, enough for an interval narrower than the promise
 SPINNER = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -41,7 +41,7 @@ while os.getppid() == parent: pass  # none outlives a killed self-test
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `micro.selftest`."""
+    """Command-line options of `micro.selftest`; `json`: the file into which figures are written."""
 
     full: bool = False
     output: Path | None = None
@@ -73,13 +73,13 @@ def run(options: Options) -> int:
 
 
 def _kept(file: store.RunFile) -> str:
-    """Return what an interrupted self-test has kept."""
+    """Format where an interrupted self-test has kept its contests, if anywhere."""
     contests = units.counted(len(file.run.contests), "contest")
     return f"in {file.path}: {contests}, --resume goes on" if file.path else "-o FILE would have kept it"
 
 
 class Selftest:
-    """Measurements of the self-test in an open session; contests that its file holds are taken from there."""
+    """Measurements of the self-test in an open session; contests in its run file are reused."""
 
     def __init__(self, at: Session, full: bool) -> None:
         self._at, self._full = at, full
@@ -88,7 +88,7 @@ class Selftest:
         self._passes, self._seconds = rivals.RUNS[full], selftest.SECONDS[full]
 
     def figures(self) -> list[Promise]:
-        """Measure everything, in passes over the whole time; return the figures."""
+        """Measure everything, in passes spread over the self-test's duration; return the figures."""
         began = time.monotonic()
         noisy, needs = self._pilot()
         counts = selftest.FULL if self._full else selftest.QUICK
@@ -126,12 +126,12 @@ class Selftest:
 
     @property
     def between(self) -> dict[str, Any]:
-        """Spread between runs by path, as later reports read it."""
+        """Spread between runs by timing path, as records for later reports."""
         return {path: asdict(value) for path, value in self._spreads.items()}
 
     @property
     def paths(self) -> list[dict[str, Any]]:
-        """Rows of the table of paths."""
+        """Rows of the table of timing paths, as records."""
         return spread.rows(self._pairs, self._spreads)
 
     def _taker(self, runner: Runner) -> spread.Take:
@@ -153,7 +153,7 @@ class Selftest:
     def _pilot(self) -> tuple[str | None, known_pairs.Needs]:
         """Measure the pilot pairs before anything that is judged.
 
-        Returns why nothing quiet is judged, and how much of each kernel's distance to a margin is noise."""
+        Returns the reason why the machine is not quiet, or None, and the `needs` of known_pairs by kind and kernel."""
         self._at.progress.begin("pilot: is it quiet here?")
         pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
@@ -164,7 +164,7 @@ class Selftest:
         return noisy, known_pairs.needs(pilot, done)
 
     def _spinning(self, runner: Runner) -> Iterator[Promise]:
-        """Yield the figures of the pairs of known truth beside a busy process on every core."""
+        """Yield the figures of pairs with known ratios, measured beside a busy process on every core."""
         self._at.progress.begin("pairs, a spinner on every core")
         pairs = [*selftest.schedule(selftest.SPINNING, True, "/spinner")]
         with spinners():
@@ -172,7 +172,7 @@ class Selftest:
         yield from known_pairs.figures(finished, True, self._full, None)
 
     def _biases(self, noisy: str | None) -> Iterator[Promise]:
-        """Yield what the loop adds to a launch of known length."""
+        """Yield figures of the time that the measuring loop adds to a launch of known length."""
         from kernels.devices.cpu import instruction_sets
 
         self._at.progress.begin("bias of the loop")
@@ -195,7 +195,7 @@ class Selftest:
         yield Promise("resolution of the clock", f"{1e9 * resolution:g} ns", "", True)
 
     def _ratio(self, cases: tuple[Case, Case], rounds: int) -> tuple[stats.Interval | None, float]:
-        """Return first over second in fixed rounds, and the median seconds of a launch of the first."""
+        """Return the first case over the second in so many rounds, and median seconds of the first's launch."""
         import numpy as np
 
         crew = ContestWorkers(self._at.runner.checks.workers, cases, seed=rounds)
@@ -205,7 +205,7 @@ class Selftest:
         return stats.interval(done.logs(1, 0), 0.05), float(np.median(times[:, 0]))
 
     def _memory(self, runner: Runner) -> Iterator[Promise]:
-        """Yield the verdicts on identical pairs that main memory bounds: printed, not promised."""
+        """Yield a figure, without promise, of the verdicts on identical pairs bound by main memory."""
         name, problem, variant = selftest.MEMORY
         take, verdicts = self._taker(runner), []
         for number in range(4):
@@ -214,14 +214,14 @@ class Selftest:
         yield Promise(f"identical pairs of {name}, margin 4 %", ", ".join(verdicts), "", True)
 
     def _steering(self) -> Promise:
-        """Return the variables that choose a library's kernels or threads here."""
+        """Return a figure of the set environment variables that choose a library's kernels or threads."""
         variables = self._at.environment.facts.get("variables") or {}
         text = ", ".join(f"{name}={value}" for name, value in variables.items()) or "none"
         return Promise("variables that steer libraries", text, "", True)
 
 
 def _remembered(figures: Sequence[Promise], spreads: dict[str, Any], environment: record.Environment) -> dict[str, Any]:
-    """Return the figures as a document, and keep it for later reports of this machine."""
+    """Return the figures as a document, and store it in the state folder for later reports."""
     kept = figure.document(environment.started, figures)
     earlier = {path: asdict(value) for path, value in next_run.spreads(environment).items()}
     later = kept | {"between": better(spreads["between"], earlier)}
@@ -230,16 +230,16 @@ def _remembered(figures: Sequence[Promise], spreads: dict[str, Any], environment
 
 
 def better(between: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
-    """Return by path the spread of whichever of two self-tests measured it better.
+    """Return each path's spread from the self-test that has more degrees of freedom for it.
 
-    A quick self-test does not undo what a full one measured."""
+    So a quick self-test does not replace what a full one measured."""
     kept = {path: value for path, value in earlier.items() if value["degrees"] > between.get(path, value)["degrees"]}
     return earlier | between | kept
 
 
 @contextmanager
 def spinners() -> Iterator[None]:
-    """Keep a busy process on every core that this one may use."""
+    """Run a busy process on every core that this process may use, until the context ends."""
     import os
 
     cores = sorted(os.sched_getaffinity(0))

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 LOG = "log"  # topic of the note on the contents of a library's log
-ANSWER, LACKS = "answer", "lacks"  # topics: a plan's answer, and what it had no time for
+ANSWER, LACKS = "answer", "lacks"  # topics: a plan's answer, and what is uncertain or was not measured
 
 
 @dataclass(frozen=True)
 class Session:
-    """The state of every command: a run file, a runner with its workers, progress."""
+    """State of a measuring command: environment, run file, runner with its workers, progress display."""
 
     environment: Environment
     file: store.RunFile
@@ -62,10 +62,10 @@ def session(
     planned: Iterable[str] = (),
     earlier: Checks | None = None,
 ) -> Iterator[Session]:
-    """Keep a session open until the last contest is measured.
+    """Yield a session, whose run file, workers and progress display are closed at the end.
 
-    Its workers end with it, but for those of an `earlier` one. The first device names the run's machine. `planned`:
-    names of all contests that will be measured. Raises UsageError."""
+    Workers of `earlier` checks go on. The first device names the run's machine. `planned`: names of all contests that
+    will be measured. Raises UsageError."""
     with ExitStack() as stack:
         environment = machine.environment(devices, machine.command_line())
         file = open_run_file(outputs.output, environment, outputs.resume, planned)
@@ -88,10 +88,10 @@ def session(
 def open_run_file(
     path: Path | None, environment: Environment, resume: bool = False, planned: Iterable[str] = ()
 ) -> store.RunFile:
-    """Open a run file, or keep the run in memory alone.
+    """Open a run file, or one in memory only if `path` is None.
 
-    Raises UsageError. `planned`: names of all contests that will be measured; a run of other contests is not
-    resumed."""
+    `planned`: names of all contests that will be measured. Raises UsageError, also if the file was begun with other
+    contests."""
     digest = _digest(planned)
     environment = replace(environment, state={**environment.state, "plan": digest})
     try:
@@ -106,20 +106,20 @@ def open_run_file(
 
 
 def _digest(planned: Iterable[str]) -> str | None:
-    """Return a digest of contests' names."""
+    """Return a digest of contests' names; None without names."""
     names = "\n".join(planned)
     return hashlib.sha256(names.encode()).hexdigest()[:16] if names else None
 
 
 def _commands(run: Run) -> str:
-    """Return the command that began a run file and the one that would resume it."""
+    """Format the command that began a run file and the command that would resume it."""
     return f"from `{run.environment.command}`, and this is `{machine.command_line()}`"
 
 
 def run(plan: Plan) -> int:
     """Measure a plan and print its answer; return the exit code.
 
-    After an interrupt, or when the run file is full, the answer is that of the rounds until then. Raises UsageError."""
+    After an interrupt, or if the run file cannot be written, only the rounds until then count. Raises UsageError."""
     failed = 0
     with ExitStack() as stack:
         opened = open_outputs(plan.outputs, stack)
@@ -171,10 +171,10 @@ def _device(name: str) -> Device:
 
 
 def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), *, leaves: bool = True) -> float:
-    """Measure all remaining contests of a plan and those that its question refines; return seconds left.
+    """Measure a plan's remaining contests, then those of its question's `refine`; return seconds left.
 
-    Records go into the run file; what earlier contests took is off the budget. `others`: contests of other plans in
-    the same file; `leaves`: leave out contests that there is no time for."""
+    Records go into the run file. Time that contests in the file took is taken off the budget. `others`: names of
+    other plans' contests in this file; `leaves`: leave out contests without time for their fewest rounds."""
     left = _left(plan, at.file.run, at.file.path)
 
     def so_far() -> Run:
@@ -201,14 +201,14 @@ def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), 
 
 
 def answered(plan: Plan, run: Run) -> list[str]:
-    """Return the sentences that answer a plan's question: by default all ratios."""
+    """Return the sentences that answer a plan's question, by default all ratios."""
     return why.answer(plan.why, run) if plan.why else (plan.answer or ratios)(run)
 
 
 def _say(at: Session, plan: Plan, run: Run) -> None:
     """Write the answer, and what is uncertain or was not measured, into the run file.
 
-    A later note of the same plan stands for an earlier one."""
+    The last note of a plan and topic is valid."""
     sentences = answered(plan, run)
     lacks = [*few_rounds(run), *forecast.remedy(plan, run, at.runner.limits)]
     by_topic = {ANSWER: sentences, LACKS: lacks}
@@ -219,7 +219,7 @@ def _say(at: Session, plan: Plan, run: Run) -> None:
 
 
 def of_plan(note: Note, plan: Plan) -> bool:
-    """Return whether a note belongs to this plan; older notes do not name theirs."""
+    """Return whether a note belongs to this plan; older notes name no plan and count for any."""
     return note.data.get("of") in (None, _of(plan))
 
 
@@ -230,7 +230,7 @@ def _of(plan: Plan) -> str | None:
 def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: int, *, leaves: bool = False) -> float:
     """Measure all contests, `count` times in fresh processes and shuffled order; return seconds left.
 
-    `leaves`: leave out contests that there is no time for, where all are measured once."""
+    `leaves`: leave out contests without time for their fewest rounds; only if `count` is 1."""
     if count == 1:
         return measure_all(at, contests, budget, leaves=leaves)
     left = budget.seconds
@@ -247,13 +247,13 @@ def _measure(at: Session, contests: Sequence[Contest], budget: Budget, count: in
 
 
 def _combine(at: Session, contests: Sequence[Contest], count: int) -> None:
-    """Append the runs that each contest has so far as one record."""
+    """Append a record of each contest that combines its replicates so far."""
     for combined in replicates.until_now(contests, count, at.file.run):
         at.file.append(combined)
 
 
 def name_kernels(at: Session) -> None:
-    """Write the names of kernels that ran on a GPU into the run file, after all timing. Ends the workers."""
+    """Write the names of kernels that ran on a GPU into the run file, and end the workers."""
     if command_names.unnamed(at.file.run):
         at.runner.checks.workers.end()
         for note in command_names.collect(at.file.run):
@@ -271,12 +271,12 @@ def _left(plan: Plan, run: Run, path: Path | None) -> list[Contest]:
 
 
 def _ended(run: Run) -> list[record.Contest]:
-    """Return the contests of a run without those that an interrupt cut short, which are measured anew."""
+    """Return a run's contests without interrupted ones, which are to be measured again."""
     return [contest for contest in run.contests if not contest.interrupted]
 
 
 def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
-    """Return how a record differs from the requested contest, which has `count` runs."""
+    """Format how a record differs from the requested contest of `count` replicates; None if it fits."""
     if any(result.status in ("planned", "built", "ran") for result in done.results):
         return "stopped by --until"
     if [result.name for result in done.measured] != [case.name for case in contest.cases]:
@@ -303,13 +303,13 @@ def measure_all(
     *,
     leaves: bool = False,
 ) -> float:
-    """Measure one contest after another; what one leaves over goes to the later ones. Return seconds left.
+    """Measure contests in turn, passing unused seconds to later contests; return the seconds left.
 
-    Each contest first gets the seconds of its first batch, at the pace of those before it, then all share the rest,
-    case by case. A budget too small for the first batches is shared in their proportion, but what a contest lacks
-    for its first batch is taken from what is left. `keep`: where a finished contest goes, by default the run file;
-    `leaves`: leave out contests for which that is too little for an interval. Seconds left are negative where the
-    last batches took longer."""
+    Each contest gets the forecast seconds of its first batch, scaled by the pace so far, and a share of the rest by
+    its number of cases. A budget too small for all first batches is shared in their proportion, but a contest may use
+    all that is left for its first batch. `keep`: receives a finished contest, by default the run file; `leaves`: leave
+    out contests for which the seconds left are too few for an interval. The result is negative if batches took
+    longer."""
     needs = [forecast.first_look(contest, at.runner.limits) for contest in contests]
     left, spent = budget.seconds, 0.0
     measured: list[tuple[float, record.Contest]] = []
@@ -332,6 +332,6 @@ def measure_all(
 
 
 def _fresh(contests: Sequence[Contest], run: Run) -> list[Contest]:
-    """Return the contests not yet run to their end; a question would refine a failed contest for ever."""
+    """Return the contests without an ended record, so that failed ones are not refined forever."""
     done = {contest.contest for contest in _ended(run)}
     return [contest for contest in contests if contest.name not in done]

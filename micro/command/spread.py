@@ -1,7 +1,7 @@
-"""Rival kernels on every timing path, run after run in shuffled order, and the spread of their runs.
+"""Repeated runs of rival kernels on every timing path, in shuffled order, and the spread between runs.
 
-How many intervals hold the mean of the others, how far runs lie apart, how many next runs lie where they were
-expected."""
+Figures: intervals that contain the mean of the other runs, standard deviation between runs, next runs inside the
+interval that the run before predicts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from micro.planning.contest import Contest
 from reports import multiple_testing, next_run, record, stats
 from reports.next_run import Spread
 
-Take = Callable[[Contest, float], record.Contest]  # a contest and its seconds, measured or out of the run file
-LEAST, MOST = 0.93, 0.98  # share of next runs inside, over all pairs; no single pair may be significantly below LEAST
-WIDEST = 5.0  # median width of what is foreseen, in standard deviations from one run to the next
+Take = Callable[[Contest, float], record.Contest]  # (contest, seconds) to its record, measured or from the run file
+LEAST, MOST = 0.93, 0.98  # share of next runs inside, over all pairs; no pair may be significantly below LEAST
+WIDEST = 5.0  # most median width of predicted intervals, in standard deviations from run to run
 FEWEST, ENOUGH = 2, 5  # runs of a pair for any figure, and for a judgment
-LEAST_VARIANCE = 1e-18  # of a run: identical rounds have none
-DEGREES = 2  # of freedom, below which a spread is not known
+LEAST_VARIANCE = 1e-18  # of a run, since identical rounds have variance 0
+DEGREES = 2  # least degrees of freedom to estimate a spread
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one pair on one path, in the order taken. `strayed`: how many took another path or had no ratio."""
+    """Runs of a pair on a timing path, in order; `strayed` runs took another path or had no ratio."""
 
     path: str
     pair: str
@@ -42,25 +42,25 @@ class Runs:
 
     @property
     def square(self) -> float:
-        """Sum of squares around the mean."""
+        """Sum of squared deviations of the log ratios from their mean."""
         middle = fmean(self.logs)
         return sum((x - middle) ** 2 for x in self.logs)
 
     @property
     def holding(self) -> int:
-        """Number of intervals that hold the mean of all other runs."""
+        """Number of intervals that contain the mean of all other runs."""
         total, n = sum(self.logs), len(self.intervals)
         means = [math.exp((total - x) / (n - 1)) for x in self.logs]
         return sum(interval.low <= mean <= interval.high for interval, mean in zip(self.intervals, means, strict=True))
 
     @property
     def step(self) -> float:
-        """Standard deviation from one run to the next, of the log ratio."""
+        """Root mean square of the log ratio's difference from run to run."""
         steps = [b - a for a, b in zip(self.logs, self.logs[1:], strict=False)]
         return math.sqrt(fmean(x * x for x in steps))
 
     def foreseen(self, spread: Spread) -> list[tuple[float, float]]:
-        """Return the interval that each run but the last predicts for the next one."""
+        """Return the (low, high) ratio that each run but the last predicts for the next run."""
         return [next_run.next_run(interval, spread.sd, spread.degrees) for interval in self.intervals[:-1]]
 
     def inside(self, spread: Spread) -> int:
@@ -70,10 +70,10 @@ class Runs:
 
 
 def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
-    """Estimate by path the variance of runs around their pair's mean beyond their own intervals.
+    """Estimate each path's spread between runs: the deviation that the runs' own intervals do not explain.
 
     After Paule and Mandel (J. Res. NBS 87(5), 1982), over the path's rivals: each run is weighted by its own error,
-    so that a wide interval hides nothing."""
+    so that a single wide interval does not dominate."""
     spreads = {}
     for path in dict.fromkeys(runs.path for runs in pairs):
         rivals = [runs for runs in pairs if runs.path == path and not runs.twin and len(runs.intervals) >= FEWEST]
@@ -84,7 +84,7 @@ def between(pairs: Sequence[Runs]) -> dict[str, Spread]:
 
 
 def _variance(rivals: Sequence[Runs], degrees: int) -> float:
-    """Return the variance between runs at which weighted squares equal the degrees of freedom."""
+    """Return the between-run variance at which the weighted sum of squares equals `degrees`, or 0."""
     from scipy.optimize import brentq
 
     def excess(variance: float) -> float:
@@ -95,7 +95,7 @@ def _variance(rivals: Sequence[Runs], degrees: int) -> float:
 
 
 def _squares(runs: Runs, variance: float) -> float:
-    """Return the sum of squares around the weighted mean, each in variances of its run. `variance`: between runs."""
+    """Return the weighted sum of squares around the weighted mean, at this variance between runs."""
     variances = (next_run.standard_error(interval.low, interval.high) ** 2 for interval in runs.intervals)
     weights = [1 / max(square + variance, LEAST_VARIANCE) for square in variances]
     middle = sum(w * x for w, x in zip(weights, runs.logs, strict=True)) / sum(weights)
@@ -104,21 +104,21 @@ def _squares(runs: Runs, variance: float) -> float:
 
 @dataclass(frozen=True)
 class PairFigures:
-    """Figures of the runs of one pair."""
+    """Figures of the runs of a pair, for the table of timing paths."""
 
     path: str
     pair: str
     twin: bool
     runs: int
     strayed: int  # runs that took another path or had no ratio
-    holding: int  # intervals that hold the mean of the other runs
+    holding: int  # intervals that contain the mean of the other runs
     inside: int  # next runs in the interval that the run before them predicts
-    sd: float
-    width: float  # of predicted intervals, median, in standard deviations from one run to the next
+    sd: float  # of the log ratio
+    width: float  # median of predicted intervals, in standard deviations from run to run
 
 
 def figures(pairs: Sequence[Runs], spreads: dict[str, Spread]) -> list[PairFigures]:
-    """Return the figures of every pair that has enough runs, the worst of its path first."""
+    """Return figures of pairs with enough runs, ordered by path, then the worst pair first."""
     every = [
         _figures(runs, spreads[runs.path]) for runs in pairs if runs.path in spreads and len(runs.intervals) >= FEWEST
     ]
@@ -144,7 +144,7 @@ def _figures(runs: Runs, spread: Spread) -> PairFigures:
 def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[PairFigures]:
     """Return the pairs whose share of next runs inside is significantly less than `least`.
 
-    All tests together are wrong once in twenty (Holm 1979)."""
+    The error rate of all tests together is 5 % (Holm 1979)."""
     from scipy.special import bdtr
 
     chances = [float(bdtr(x.inside, x.runs - 1, least)) for x in every]
@@ -153,7 +153,7 @@ def certainly_below(every: Sequence[PairFigures], least: float = LEAST) -> list[
 
 
 def rows(every: Sequence[PairFigures], spreads: dict[str, Spread]) -> list[dict[str, Any]]:
-    """Return a row for each path, for tables and records: its worst pair, and its pairs."""
+    """Return a row for each timing path, for tables and records, with its rivals' sums and all pairs."""
     table = []
     for path, spread in spreads.items():
         pairs = [pair for pair in every if pair.path == path and not pair.twin]
@@ -182,7 +182,7 @@ def take(rivals: Sequence[Rival], number: int, seed: int, measure: Take) -> None
 
 
 def runs(rivals: Sequence[Rival], count: int, done: Mapping[str, record.Contest]) -> list[Runs]:
-    """Return the runs of each pair that are in the file."""
+    """Return the runs of each pair, from the records in `done`."""
     every = []
     for rival in rivals:
         seen = [done[name].comparisons[0] for i in range(count) if (name := rival.contest(i).name) in done]
@@ -193,7 +193,7 @@ def runs(rivals: Sequence[Rival], count: int, done: Mapping[str, record.Contest]
 def of_pair(
     path: str, pair: str, seen: Sequence[record.Comparison], took: Callable[[tuple[str, ...]], bool], twin: bool = False
 ) -> Runs:
-    """Return the runs of a pair that took its path and have a ratio; the others are counted as strayed."""
+    """Return a pair's runs that took its path and have a ratio; all others are counted as strayed."""
     intervals = tuple(
         stats.Interval(x.ratio, x.low, x.high, 0.0)
         for x in seen
@@ -205,7 +205,7 @@ def of_pair(
 def promises(
     runs: Sequence[Runs], pairs: Sequence[PairFigures], spreads: Mapping[str, Spread], unjudged: str | None
 ) -> Iterator[Promise]:
-    """Yield a line for each path with its worst pair; then the promises, which are of rivals alone."""
+    """Yield a figure for each path with its worst pair, then the promises, which concern rivals only."""
     rivals = [pair for pair in pairs if not pair.twin]
     for path, spread in spreads.items():
         yield _path([pair for pair in rivals if pair.path == path], path, spread)

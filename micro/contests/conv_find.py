@@ -1,4 +1,4 @@
-"""Contests of a library's default against a search of all algorithms."""
+"""Contests of a library's default algorithm against a search over all algorithms."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 QUESTION = "which algorithm would a search find?"
 AGAIN = "what does the default cost, against the fastest of the search?"
 FEW = ("alexnet-s conv1", "alexnet-s conv3", "resnet-50 conv2 1x1")
-IMAGES = ((40, 60), (56, 75), (75, 50))  # rows and columns, as detection has them, one at a time
-SEARCHED = "search"  # the role of rows that only a search tries
+IMAGES = ((40, 60), (56, 75), (75, 50))  # rows and columns of images as in object detection, each at batch 1
+SEARCHED = "search"  # role of variants that only a search tries
 
 
 def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
-    """Return the default, then the variants that a search tries: full calls that cache no filter.
+    """Return the default variant, then those that a search tries: none that caches a transformed filter.
 
-    1×1 filters exclude transforms, which have nothing to gain there."""
+    For 1×1 filters FFT is left out, since it has nothing to gain there."""
     if "variant" in asked.given:
         return asked.variants
     names = asked.rows() + tuple(name for name in asked.rows(SEARCHED) if name not in asked.rows())
@@ -36,7 +36,7 @@ def searched(asked: Request, problem: Conv) -> tuple[str, ...]:
 
 
 def layers(asked: Request) -> list[Conv]:
-    """Return all distinct layers of the networks with `all`, else a few."""
+    """Return the distinct layers of all networks with --all, else the layers of FEW."""
     if asked.every:
         return distinct_layers(BATCH)
     return [LAYERS[name] for name in FEW]
@@ -45,17 +45,17 @@ def layers(asked: Request) -> list[Conv]:
 def build(asked: Request) -> list[Contest]:
     """Build contests of changing shapes, then of every pass of the layers.
 
-    Small shapes come first: the first case carries the time to load a library, which is no part of a search."""
+    Small shapes come first, since the first case also loads the library, which is no part of a search."""
     return [*_changing(asked), *_searched(asked, layers(asked), SEARCH)]
 
 
 def _searched(asked: Request, problems: Iterable[Conv], word: str) -> list[Contest]:
-    """Build a search of each problem's variants."""
+    """Build a contest for each problem and pass between the variants that a search tries."""
     return [x for problem in problems for x in contests(asked, [problem], QUESTION, searched(asked, problem), word)]
 
 
 def _changing(asked: Request) -> list[Contest]:
-    """Build contests of changing image sizes, and of an epoch's last batch at half size."""
+    """Build searches for image sizes that change, and for an epoch's last batch of half size."""
     batch = asked.named("n", (BATCH,))[0]
     wide, last = layer(64, 56, 64, 3, n=1), LAYERS["alexnet-s conv3"]
     shapes = [replace(wide, h=h, w=w) for h, w in IMAGES]
@@ -66,10 +66,10 @@ def _changing(asked: Request) -> list[Contest]:
 
 
 def refine(asked: Request, run: Run) -> list[Contest]:
-    """Build contests of the default against the fastest, where any was faster.
+    """Build a contest of the default against the search's fastest variant, if that is another one.
 
-    The best of several in the same rounds was lucky in those rounds, and its ratio is too good. In fresh rounds, at
-    other places, it is not. Results of another device than the requested one are left out."""
+    The ratio in the rounds of the search is biased, since the fastest variant was selected by it. Fresh rounds give an
+    unbiased ratio. Results of another device than the requested device are left out."""
     built: dict[str, Contest] = {}
     for contest in run.contests:
         if contest.contest.partition("/")[0] not in (SEARCH, CHANGING) or not (pair := fastest(contest)):

@@ -1,4 +1,4 @@
-"""Contests of micro/conv.py: algorithms pass by pass, and what a layer's form costs."""
+"""Contests of micro/conv.py: algorithms per pass, gradients, layouts, strides, cuDNN's engines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def layer(c: int, size: int, k: int, edge: int, stride: int = 1, pad: int | None
     return Conv(n, c, size, size, k, edge, edge, stride, around)
 
 
-# Networks of the texts, batch 16: AlexNet-S, ResNet-50.
+# Layers of AlexNet-S and ResNet-50, at batch 16.
 LAYERS = {
     "alexnet-s conv1": layer(3, 224, 96, 11, 4, 2),
     "alexnet-s conv2": layer(96, 27, 256, 5),
@@ -56,7 +56,7 @@ FFT_LAYERS = (layer(64, 27, 64, 3), layer(32, 64, 32, 3, n=4))
 
 
 def contests(asked: Request, problems: Iterable[Conv], question: str, names: Sequence[str], word: str) -> list[Contest]:
-    """Build a contest per problem and pass: its supported kernels against the first of them."""
+    """Build a contest per problem and pass: supported variants against the first that can run here."""
     built = []
     for problem in problems:
         for sized in in_passes(as_named(asked, problem), asked.named("direction", PASSES)):
@@ -76,21 +76,21 @@ def in_passes(problem: Conv, passes: Iterable[str]) -> list[Conv]:
 
 
 def as_named(asked: Request, problem: Conv) -> Conv:
-    """Replace the problem's batch and layout by those requested."""
+    """Return the problem with the batch size and layout that the command line names."""
     return asked.resized(problem, "n", "layout")
 
 
 def algorithms(asked: Request) -> list[Contest]:
-    """Compare algorithms in three passes of 5×5, 3×3 and strided first layers; `all` takes all layers."""
+    """Return contests of algorithms in each pass of a 3×3, a 5×5 and a strided layer, or of all LAYERS."""
     few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
     problems = [LAYERS[name] for name in (LAYERS if asked.every else few)]
     return contests(asked, problems, "which algorithm, in which library?", asked.chosen(), "algorithms")
 
 
 def fft(asked: Request) -> list[Contest]:
-    """Compare transforms with sums by the edge of the filter, its spectrum computed each time or cached.
+    """Return contests by filter size: direct sums, and FFT with the filter's spectrum computed or cached.
 
-    The question sets the edges; image and channels may be requested."""
+    The question sets the filter sizes; the command line may name image and channels."""
     layers, edges = (FFT_LAYERS, EDGES) if asked.every else (FFT_LAYERS[:1], EDGES[:4])
     resized = _resized(asked, layers)
     sizes = [Conv(x.n, x.c, x.h, x.w, x.k, edge, edge, pad=edge // 2) for x in resized for edge in edges]
@@ -100,21 +100,21 @@ def fft(asked: Request) -> list[Contest]:
 
 
 def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
-    """Replace image and channels by those requested."""
+    """Return the layers with image sizes and channels that the command line names."""
     named = {name: asked.axes[name] for name in ("c", "h", "w", "k") if name in asked.given}
     sizes = itertools.product(*named.values())
     return dict.fromkeys(replace(x, **dict(zip(named, size, strict=True))) for size in sizes for x in layers)
 
 
 def winograd(asked: Request) -> list[Contest]:
-    """Compare Winograd's tiles with direct sums on 3×3 layers."""
+    """Return contests of Winograd's tile sizes and direct sums, on 3×3 layers."""
     problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
     chosen = problems if asked.every else problems[:1] + problems[3:4]
     return contests(asked, chosen, "what does Winograd bring?", asked.chosen("sums", "winograd"), "winograd")
 
 
 def backward(asked: Request) -> list[Contest]:
-    """Compare the gradients with the forward pass, by kernel, at equal nominal work."""
+    """Return contests of both gradients against the forward pass, per variant and layer."""
     layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"])]
     question = "what do the gradients cost, against the forward pass?"
     built = [
@@ -126,7 +126,7 @@ def backward(asked: Request) -> list[Contest]:
 
 
 def layouts(asked: Request) -> list[Contest]:
-    """Compare channels first, channels last and blocks of 16 channels, by kernel."""
+    """Return contests of NCHW, NHWC and blocks of 16 channels, per variant, layer and pass."""
     layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv3"], LAYERS["resnet-50 conv2 1x1"])]
     built = []
     for name in asked.chosen("layouts"):
@@ -138,13 +138,13 @@ def layouts(asked: Request) -> list[Contest]:
 
 
 def _runnable(contest: Contest) -> list[Contest]:
-    """Return the contest of the cases that are not skipped; none of fewer than two."""
+    """Return the contest without skipped cases, or [] if fewer than two are left."""
     cases = tuple(case for case in contest.cases if case.skip is None)
     return [replace(contest, cases=cases)] if len(cases) > 1 else []
 
 
 def one_by_one(asked: Request) -> list[Contest]:
-    """Compare 1×1 filters as a product with direct sums, then positions of a block's stride."""
+    """Return contests of 1×1 layers as a GEMM or by direct sums, and of a block's stride position."""
     names = asked.chosen("sums")
     layers = [LAYERS["resnet-50 conv2 1x1"], *([layer(512, 7, 2048, 1)] if asked.every else [])]
     every = tuple(dict.fromkeys(("gemm-1x1", *names)))
@@ -154,7 +154,7 @@ def one_by_one(asked: Request) -> list[Contest]:
 
 
 def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable[Contest]:
-    """Compare a block's 1×1 and 3×3 layers with the stride on the second and on the first."""
+    """Yield the contest of a block with its stride on the 1×1 layer against on the 3×3 layer."""
     c, size, k = block
     late = (layer(c, size, k, 1), layer(k, size, k, 3, 2))
     early = (layer(c, size, k, 1, 2), layer(k, size // 2, k, 3))
@@ -169,7 +169,7 @@ def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable
 
 
 def network(asked: Request) -> list[Contest]:
-    """Build a contest per layer and pass; its name holds the number of alike layers."""
+    """Build the contests of `--net`, per layer and pass; a name holds the number of equal layers."""
     net = read(asked.net)
     wanted = asked.named("direction", PASSES)
     built = []
@@ -181,9 +181,9 @@ def network(asked: Request) -> list[Contest]:
 
 
 def engines(asked: Request) -> list[Contest]:
-    """Build contests of engines known to answer in single precision; with `full`, of all, also in TF32.
+    """Build contests of cuDNN's heuristics against its engines; empty if the device is no GPU.
 
-    GPU only."""
+    By default engines known to compute in FP32; with --full all engines, also in TF32."""
     if not asked.device.undivided:
         return []
     layers, full = [LAYERS[name] for name in (LAYERS if asked.every else FEW)], "full" in asked.flags

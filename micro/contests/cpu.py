@@ -1,4 +1,4 @@
-"""Contests of micro/cpu.py: problems, kernels, instruction sets and numbers of threads."""
+"""Contests of micro/cpu.py, by problem, kernel, instruction set and number of threads."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Case, Contest
 
 MIB = 1 << 20
-NUMBERS = 2340 * 16 * 14 * 8 * 4  # multiply-adds of a peak, whatever the set and the number of threads
-MANY = (4, 8, 16, 32, 64)  # threads of the texts' sweeps
+NUMBERS = 2340 * 16 * 14 * 8 * 4  # multiply-adds of a peak, for every instruction set and number of threads
+MANY = (4, 8, 16, 32, 64)  # numbers of threads in the published sweeps
 OPERATIONS = "work: differs (operations a second are compared)"
-TIMES = (1, 2, 4)  # threads a core
+TIMES = (1, 2, 4)  # threads per core
 LIBRARIES = {"gemm": ("torch",), "activation": ("torch",), "softmax": ("torch",), "conv": ("torch",)}
 PRODUCT = Gemm(1024, 1024, 1024)
 
 
 @dataclass(frozen=True)
 class Work:
-    """A problem and its kernels."""
+    """A problem, and the variants that the questions run on it."""
 
     title: str
     problem: Any
     variant: str = "c"  # the suite's kernel, compiled for each instruction set
     switched: tuple[str, ...] = ()  # libraries that accept an instruction set and report the one they use
-    fixed: tuple[str, ...] = ()  # libraries that choose by themselves, each a separate column
+    fixed: tuple[str, ...] = ()  # libraries that choose their instruction set by themselves
 
 
 def _product(edge: int) -> Work:
@@ -78,7 +78,7 @@ def named_threads(asked: Request) -> tuple[int, ...]:
 
 
 def narrowed(asked: Request) -> bool:
-    """Report whether the command names a problem or a kernel."""
+    """Return whether the command line names a problem size or a variant."""
     return bool(asked.given & {"variant", *asked.axes})
 
 
@@ -89,7 +89,7 @@ def threads(asked: Request) -> tuple[int, ...]:
 
 
 def works(asked: Request) -> list[Work]:
-    """Return all works, or those of the requested problems; none where the device is no processor."""
+    """Return all works, or those of the problems that were named; empty if the device is no CPU."""
     if asked.device.kernels != "cpu":
         return []
     alike = [x for x in WORKS if x.problem.op == asked.op]
@@ -100,9 +100,9 @@ def works(asked: Request) -> list[Work]:
 
 
 def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
-    """Return kernels, and whether each accepts an instruction set.
+    """Return (variant, whether it accepts an instruction set) pairs.
 
-    These are the suite's and OpenBLAS; with --all the libraries too; or the requested ones."""
+    These are the suite's kernel and OpenBLAS; with --all also other libraries; or the variants that were named."""
     settable = [(name, True) for name in (work.variant, *work.switched)]
     every = [*settable, *((name, False) for name in work.fixed)]
     if "variant" in asked.given:
@@ -111,7 +111,7 @@ def rivals(asked: Request, work: Work) -> list[tuple[str, bool]]:
 
 
 def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Case:
-    """Build a case, skipped if cores or instruction set are lacking."""
+    """Build a case, skipped if this processor lacks the cores or the instruction set."""
     built = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
     reasons = []
     if many > cores():
@@ -124,13 +124,13 @@ def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Cas
 def contest(
     word: str, title: str, differs: str, cases: Sequence[Case], pairs: Sequence[tuple[int, int]] = ()
 ) -> Contest:
-    """Build a contest over cases of one problem and kernel."""
+    """Build a contest of cases that share problem and variant."""
     name = f"{word}/{cases[0].problem.name}/variant:{cases[0].variant}"
     return Contest(name, title, differs, tuple(cases), tuple(pairs))
 
 
 def grid(asked: Request) -> list[Contest]:
-    """Compare each kernel by instruction set and threads with its narrowest set on one thread."""
+    """Return a contest per kernel: instruction sets × threads against the narrowest set on one thread."""
     contests = [] if narrowed(asked) or not works(asked) else peaks(asked)
     for work in works(asked):
         for name, settable in rivals(asked, work):
@@ -142,12 +142,12 @@ def grid(asked: Request) -> list[Contest]:
 
 
 def peak(asked: Request, problem: Any, many: int = 1) -> Case:
-    """Build the case of a kernel whose problem, not its library, fixes the instruction set."""
+    """Build a case of a peak, whose problem contains the instruction set."""
     return asked.case(problem, "c", replace(asked.settings[0], threads=many, isa="default"))
 
 
 def peaks(asked: Request) -> list[Contest]:
-    """Build multiply-adds in registers by set and threads, and coarse products by available unit."""
+    """Return contests of peaks: FP32 FMA by set and threads, bf16 and int8 products by unit."""
     counts = [many for many in threads(asked) if many <= cores()]
     fused, coarse = [], []
     for problem in (peak_of(NAMED[isa]) for isa in sets(asked) if isa in NAMED):
@@ -164,7 +164,7 @@ def peaks(asked: Request) -> list[Contest]:
 
 
 def width(asked: Request) -> list[Contest]:
-    """Compare each instruction set with the next narrower, on one thread and on all, in shared rounds."""
+    """Return contests of each instruction set against the next narrower set, on one and on all threads."""
     each, counts, contests = sets(asked), threads(asked), []
     if len(each) == 1:
         named = f"--isa {each[0]}: " if named_sets(asked) else ""
@@ -181,7 +181,7 @@ def width(asked: Request) -> list[Contest]:
 
 
 def saturation(asked: Request) -> list[Contest]:
-    """Compare one thread with more; counts of the texts' machines are skipped where cores are lacking."""
+    """Return contests of more threads against one; counts without enough cores are skipped."""
     counts = named_threads(asked) or tuple(dict.fromkeys((*threads(asked), *MANY)))
     contests = []
     for work in works(asked):
@@ -192,7 +192,7 @@ def saturation(asked: Request) -> list[Contest]:
 
 
 def oversubscribe(asked: Request) -> list[Contest]:
-    """Compare as many threads as cores with more, in OpenMP's and PyTorch's pools, and nested pools."""
+    """Return contests of more threads than cores against as many, and of nested thread pools."""
     counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
     if max(counts) <= cores():
         raise UsageError(f"--threads {max(counts)}: --oversubscribe takes more than the {cores()} cores that are here")
@@ -209,7 +209,7 @@ def oversubscribe(asked: Request) -> list[Contest]:
 
 
 def nested(asked: Request) -> list[Contest]:
-    """Compare OpenBLAS's threads with caller threads of one or of many library threads each.
+    """Return the contest of OpenBLAS's threads against caller threads with one or all of them each.
 
     OpenBLAS has one pool: callers with many threads take turns in it."""
     many = cores()
@@ -223,7 +223,7 @@ def nested(asked: Request) -> list[Contest]:
 
 
 def clock(asked: Request) -> list[Contest]:
-    """Compare 128-bit work just after a millisecond of multiply-adds of each instruction set."""
+    """Return the contest of 128-bit work right after a millisecond of FMA in each instruction set."""
     light = replace(peak_of("sse"), chains=CHAINS)
     if not works(asked):
         return []

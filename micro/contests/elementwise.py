@@ -1,4 +1,4 @@
-"""Contests of micro/elementwise.py, each on one mechanism, which is the first word of its name."""
+"""Contests of micro/elementwise.py, each named after the mechanism that it tests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from micro.planning.contest import Contest
 HIDDEN = 64 * 2048  # a hidden layer of FCN-S at batch 64: 512 KiB an operand
 IMAGES = 16 * 96 * 55 * 55  # outputs of AlexNet-S's first convolution at batch 16: 18 MiB
 IN_CACHE = 4096  # floats: input and output within a first-level cache
-NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # FCN-S; FCN-R; the LSTM's vocabulary at a sixteenth of its rows
+NETWORKS = ((64, 26752), (64, 10), (256, 10000))  # (batch, classes): FCN-S; FCN-R; the LSTM at a sixteenth of its rows
 LARGEST = (4096, 10000)  # all rows of the LSTM's vocabulary
-STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # from memory: 1, 4, 3 passes of CuPy's
+STREAMED = (("relu", "forward"), ("sigmoid", "forward"), ("tanh", "dgrad"))  # 1, 4 and 3 passes over memory in CuPy
 
 
 def unique(contests: Iterable[Contest]) -> list[Contest]:
@@ -28,7 +28,7 @@ def unique(contests: Iterable[Contest]) -> list[Contest]:
 
 
 def shrunk(asked: Request, problem: Any) -> Any:
-    """Return the problem, with about `--count` elements if that is given."""
+    """Return the problem, scaled to about `--count` elements if --count is named."""
     if "count" not in asked.given or asked.op != "activation":
         return problem
     count = int(asked.axes["count"][0])
@@ -50,20 +50,20 @@ def shrunk(asked: Request, problem: Any) -> Any:
 
 
 def named_among(asked: Request, names: Sequence[str]) -> list[str]:
-    """Return those of these variants that are requested, or all of them if none is."""
+    """Return the variants of `names` that the command line names, or all if it names none of them."""
     mine = [name for name in names if name in asked.variants] if "variant" in asked.given else []
     return mine or list(names)
 
 
 def here(asked: Request, op: str, names: Sequence[str]) -> list[str]:
-    """Return these variants on a processor; on another device all variants of the operation."""
+    """Return `names` on a CPU, else the device's default variants; of these the named variants, if any."""
     return named_among(asked, names if asked.device.kernels == "cpu" else asked.rows(op=op))
 
 
 def variants(
     asked: Request, word: str, question: str, problem: Any, names: Sequence[str], library: str = ""
 ) -> Contest:
-    """Compare kernels on one problem."""
+    """Return a contest of variants on one problem."""
     problem = shrunk(asked, problem)
     return asked.between(f"{word}/{problem.name}{library and f'/library:{library}'}", question, problem, names)
 
@@ -71,7 +71,7 @@ def variants(
 def along(
     asked: Request, word: str, question: str, problem: Any, variant: str, field: str, values: Sequence[str]
 ) -> Contest:
-    """Compare problems that differ in one field, with one kernel."""
+    """Return a contest of problems that differ in `field`, run by one variant."""
     problems = [shrunk(asked, replace(problem, **{field: value})) for value in values]
     unequal = len({(x.flops, x.bytes) for x in problems}) > 1
     differs = f"work: differs ({field})" if unequal else field
@@ -79,13 +79,13 @@ def along(
 
 
 def _libraries(asked: Request, phase: str = "forward") -> list[str]:
-    """Return the libraries; Numba has forward loops only."""
+    """Return the variants to compare, or those named; for gradients without Numba, which has none."""
     libraries = asked.rows("library", op=Activation.op)
     return [x for x in named_among(asked, libraries) if phase == "forward" or x != "numba"]
 
 
 def _from_memory(asked: Request) -> str:
-    """Format the part of a question on operands in a GPU's memory."""
+    """Format the end of a question on operands too large for a GPU's caches."""
     return f", from a GPU's memory, its operands {asked.memory >> 20} MiB and more"
 
 
@@ -93,7 +93,7 @@ def _from_memory(asked: Request) -> str:
 
 
 def activations(asked: Request) -> list[Contest]:
-    """Compare variants for each function, forward and backward."""
+    """Return a contest of all implementations per size, function and pass."""
     question = "who is fastest?"
     wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
     contests = [
@@ -111,7 +111,7 @@ def activations(asked: Request) -> list[Contest]:
 
 
 def functions(asked: Request) -> list[Contest]:
-    """Compare sigmoid and tanh with ReLU, at equal traffic."""
+    """Return contests of sigmoid, tanh and exp against ReLU, at equal traffic."""
     question = "what does a function of exponentials cost beside ReLU?"
     return [
         along(asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp"))
@@ -122,7 +122,7 @@ def functions(asked: Request) -> list[Contest]:
 
 
 def providers(asked: Request) -> list[Contest]:
-    """Compare the suite's polynomial with functions of the C library, NumPy and torch."""
+    """Return contests of the suite's polynomial exp, tanh and sigmoid against those of libraries."""
     names = asked.rows(op=Activation.op)
     return [
         variants(asked, "provider", "whose function is fastest?", Activation(IN_CACHE, kind), named_among(asked, names))
@@ -131,7 +131,7 @@ def providers(asked: Request) -> list[Contest]:
 
 
 def places(asked: Request) -> list[Contest]:
-    """Compare a result in a separate operand with one over the input."""
+    """Return contests of an activation in place against one with a separate output."""
     question = "does writing over the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
@@ -149,14 +149,14 @@ def places(asked: Request) -> list[Contest]:
 
 
 def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
-    """Return the first of the networks' sizes, or with `all` these and the largest.
+    """Return (batch, classes) of the first `count` networks, or with --all of all and LARGEST.
 
-    Only the largest exceeds a GPU's caches."""
+    LARGEST alone exceeds a GPU's caches."""
     return (*NETWORKS, LARGEST) if asked.every else NETWORKS[:count]
 
 
 def fused(asked: Request) -> list[Contest]:
-    """Compare each library's fused kernel with its parts, on one-hot labels, then all fused kernels."""
+    """Return contests of softmax with cross-entropy: its parts against fused; all fused kernels."""
     question = "what does it cost to take softmax, log, product and sum one after another"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     contests = []
@@ -174,7 +174,7 @@ def fused(asked: Request) -> list[Contest]:
 
 
 def doubled(asked: Request) -> list[Contest]:
-    """Compare a network with a softmax before the loss's softmax with a network without."""
+    """Return contests of a redundant softmax or log-softmax before the loss's softmax against none."""
     question = "what does a softmax before the loss's own cost?"
     pair = asked.rows("doubled", op=Softmax.op)
     before = ("none", "log-softmax", "softmax")
@@ -186,7 +186,7 @@ def doubled(asked: Request) -> list[Contest]:
 
 
 def labels(asked: Request) -> list[Contest]:
-    """Compare labels as indices with one-hot rows that exist, and with rows written first."""
+    """Return contests of one-hot labels against indices, and of writing the one-hot rows first."""
     pair, writers = asked.rows("labels", op=Softmax.op), asked.rows("made", op=Softmax.op)
     contests = []
     for batch, classes in _shapes(asked, 2):
@@ -201,7 +201,7 @@ def labels(asked: Request) -> list[Contest]:
 
 
 def losses(asked: Request) -> list[Contest]:
-    """Compare loss and gradient with the loss alone."""
+    """Return contests of the loss with its gradient against the loss alone."""
     question = "what does the gradient add to the loss?"
     return [
         along(asked, "loss", question, Softmax(*shape), name, "want", ("forward", "step"))
@@ -214,7 +214,7 @@ def losses(asked: Request) -> list[Contest]:
 
 
 def bias(asked: Request) -> list[Contest]:
-    """Compare bias and ReLU in one pass with a pass for each."""
+    """Return contests of bias and ReLU, and of their gradient: two passes against one."""
     question = "bias and ReLU in one pass, or in two?"
     return [
         variants(asked, "bias", question, BiasAct(rows, 2048, phase=phase), here(asked, BiasAct.op, ("c", "c-passes")))
@@ -224,7 +224,7 @@ def bias(asked: Request) -> list[Contest]:
 
 
 def epilogue(asked: Request) -> list[Contest]:
-    """Compare bias and ReLU after a product, and inside it."""
+    """Return contests of bias and ReLU after a GEMM, in one or two passes, and as its epilogue."""
     contests = []
     for rows in (64, 1024):
         problem = BiasAct(rows, 2048, 2048 if rows == 64 else 256)
@@ -236,7 +236,7 @@ def epilogue(asked: Request) -> list[Contest]:
 
 
 def dropout(asked: Request) -> list[Contest]:
-    """Compare a stored mask with a mask drawn again, and with the libraries."""
+    """Return contests of dropout with a stored or a recomputed mask, and between implementations."""
     contests = []
     for units in (HIDDEN, IMAGES):
         question = "store the mask, or ask for it again?"
@@ -251,7 +251,7 @@ def dropout(asked: Request) -> list[Contest]:
 
 
 def casts(asked: Request) -> list[Contest]:
-    """Compare every conversion with a plain copy of as many floats."""
+    """Return contests of type conversions against a copy of as many floats."""
     question = "what does a conversion cost beside a copy?"
     kinds = {"c": ("f32-f32", "f64-f32", "f32-bf16", "bf16-f32"), "numpy": ("f32-f32", "f64-f32")}
     return [
@@ -262,7 +262,7 @@ def casts(asked: Request) -> list[Contest]:
 
 
 def clears(asked: Request) -> list[Contest]:
-    """Compare kernels that fill an array with zeros."""
+    """Return contests of kernels that fill an array with zeros."""
     names = here(asked, Cast.op, ("c", "memset", "numpy", "torch"))
     return [
         variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)

@@ -16,7 +16,7 @@ POOLED = (Pooling(16, 96, 55), Pooling(16, 96, 55, 3), Pooling(16, 64, 14))
 
 
 def relu_place(asked: Request) -> list[Contest]:
-    """Compare ReLU before with ReLU after max-pooling, whose answers are equal."""
+    """Return contests of ReLU after max-pooling against ReLU before it, with equal results."""
     question = "ReLU before max-pooling, or after it?"
     pairs = {"c": ("c-relu-before", "c-relu-after"), "torch": ("torch-relu-before", "torch")}
     return [
@@ -28,13 +28,13 @@ def relu_place(asked: Request) -> list[Contest]:
 
 
 def gradients(asked: Request) -> list[Contest]:
-    """Compare max-pooling's gradient by stored indices with a second search for the maxima."""
+    """Return contests of max-pooling's gradient: recomputed argmax indices against stored ones."""
     question = "store the indices of the maxima, or look for them again?"
     return [variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED]
 
 
 def layouts(asked: Request) -> list[Contest]:
-    """Compare pooling with channels first and channels last."""
+    """Return contests of pooling in NHWC against NCHW."""
     question = "NCHW or NHWC?"
     both = ("nchw", "nhwc")
     return [
@@ -45,7 +45,7 @@ def layouts(asked: Request) -> list[Contest]:
 
 
 def pools(asked: Request) -> list[Contest]:
-    """Compare maximum with average, then the variants of each."""
+    """Return contests of average- against max-pooling, then of implementations of max-pooling."""
     both = ("max", "avg")
     ours = here(asked, Pooling.op, ("c",))[:1]
     contests = [along(asked, "pool", "maximum or average?", x, name, "pool", both) for x in POOLED for name in ours]
@@ -60,7 +60,7 @@ PHASES = ("forward", "step")
 
 
 def batch_norm(asked: Request) -> list[Contest]:
-    """Compare fused batch normalization with a call per operation, then the variants."""
+    """Return contests of batch normalization: a call per operation against fused; implementations."""
     question = "fused, or operation by operation?"
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in steps]
@@ -69,13 +69,13 @@ def batch_norm(asked: Request) -> list[Contest]:
 
 
 def statistics(asked: Request) -> list[Contest]:
-    """Compare three algorithms for mean and variance."""
+    """Return contests of mean and variance in one pass, in two, and by Welford's recurrence."""
     question = "mean and variance in one pass, in two, or by Welford's recurrence?"
     return [variants(asked, "statistics", question, x, ("c", "c-two-passes", "c-welford")) for x in NORMED]
 
 
 def modes(asked: Request) -> list[Contest]:
-    """Compare batch normalization by batch statistics with running statistics."""
+    """Return contests of batch normalization: batch statistics against running statistics."""
     question = "what do the batch's own statistics cost?"
     both = ("frozen", "train")
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
@@ -85,6 +85,6 @@ def modes(asked: Request) -> list[Contest]:
 
 
 def local(asked: Request) -> list[Contest]:
-    """Compare variants of local response normalization across channels."""
+    """Return contests of implementations of local response normalization across channels."""
     names = here(asked, Norm.op, ("c", "numpy", "torch"))
     return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]

@@ -1,4 +1,4 @@
-"""Contests of micro/memory.py: kernels and sizes."""
+"""Contests of micro/memory.py: page faults, heaps, bandwidth, latency, cold operands, vectors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; below glibc's 32 MiB its default heap keeps what it has
+SIZE, COPY, HEAP = (16 * MIB, 128 * MIB, 64 * MIB)  # bytes; glibc's default heap keeps freed blocks below 32 MiB
 PAUSES = (0.0, 3.0)  # seconds; a host reclaims free pages after two
-BEHIND = 256 * MIB  # freed as well, since the first pages allocated are those freed last
+BEHIND = 256 * MIB  # bytes freed and touched with it, since pages freed last are allocated first
 VECTORS = (256 * KIB, MIB)
-VECTOR = 8 * KIB  # of each two, in the first-level cache
-PEAK_STEPS = 16 * 16384  # floats that each chain multiplies, whatever the width
+VECTOR = 8 * KIB  # of each of two vectors, in the first-level cache
+PEAK_STEPS = 16 * 16384  # floats that each dependency chain multiplies, for every vector width
 SETS = tuple(4 * KIB << 2 * i for i in range(10))  # 4 KiB … 1 GiB
 KNEE = (2 * MIB, 8 * MIB, 12 * MIB, 24 * MIB, 32 * MIB, 48 * MIB, 128 * MIB, 512 * MIB)
 FEW_SETS = tuple(x * MIB for x in (2, 4, 8, 12, 16, 24, 32, 64, 128))  # enough to find a knee
-PART = 16  # a contest of working sets takes up to 8 of the largest in all, and half of what is free may be taken
+PART = 16  # a contest needs up to 8 times its largest working set, and may use half of the free memory
 HANDED = {"load": 4096, "add-shared": 128, "add-global": 64}  # steps of a launch: tens of microseconds or more
-GRAIN = 3072  # bytes: one, two or three arrays of whole vectors make the same working set
+GRAIN = 3072  # bytes: divisible into one, two or three arrays of whole vectors
 
 
 def _page(asked: Request) -> tuple[int, ...]:
@@ -47,13 +47,13 @@ def _sets(asked: Request, sets: Sequence[int]) -> list[int]:
 
 
 def _contest(asked: Request, name: str, question: str, differs: str, problems: Sequence[Any]) -> Contest:
-    """Compare problems by the C variant, or another device's first variant."""
+    """Return a contest of the problems, run by variant `c`, or by the device's first variant without it."""
     names = asked.rows(op=problems[0].op)
     return asked.along(name, question, differs, problems, names[0] if names and "c" not in names else "c")
 
 
 def faults(asked: Request) -> list[Contest]:
-    """Compare first touch with touched memory, with and without mapping; then copies into new memory."""
+    """Return contests of first touch, and of mapping with it, against touched memory; then of copies."""
     size, contests = _size(asked, SIZE), []
     for page in _page(asked):
         rows = [Pages("clear", memory, size, page) for memory in ("touched", "fresh", "mapped")]
@@ -63,14 +63,14 @@ def faults(asked: Request) -> list[Contest]:
 
 
 def new(asked: Request) -> Contest:
-    """Compare a copy into new memory with a copy into touched memory, in small pages."""
+    """Return the contest of a copy into new memory against one into touched memory, in small pages."""
     size = _size(asked, COPY)
     rows = [Pages("copy", memory, size) for memory in ("touched", "fresh")]
     return _contest(asked, f"new/size:{size}", "what does a copy into new memory cost?", "memory", rows)
 
 
 def idle(asked: Request) -> list[Contest]:
-    """Compare memory touched again 0 and 3 seconds after it was freed.
+    """Return contests of first touches 0 and 3 seconds after memory was freed.
 
     Uses huge pages unless others are requested: which small pages the host reclaims varies tenfold from round to
     round."""
@@ -85,14 +85,14 @@ def idle(asked: Request) -> list[Contest]:
 
 
 def heaps(asked: Request, page: int) -> Contest:
-    """Compare a heap that maps large blocks afresh with one that keeps its memory."""
+    """Return the contest of a heap that keeps freed blocks against the default, which maps large blocks."""
     size = _size(asked, HEAP)
     rows = [Pages("clear", memory, size, page) for memory in ("default", "keep")]
     return _contest(asked, f"heap/page:{page}/size:{size}", "what does a heap that keeps memory save?", "heap", rows)
 
 
 def allocator(asked: Request) -> list[Contest]:
-    """Compare heap policies, huge pages in each, and malloc with mmap."""
+    """Return contests of heap policies, of huge pages in each policy, and of malloc against mmap."""
     size, contests = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
     for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
         rows = [Pages("clear", memory, size, page) for page in _page(asked)]
@@ -103,7 +103,7 @@ def allocator(asked: Request) -> list[Contest]:
 
 
 def bandwidth(asked: Request) -> list[Contest]:
-    """Compare read, copy and triad within each working set."""
+    """Return a contest of read, copy and triad per working set."""
     contests = []
     for size in _sets(asked, SETS):
         rounded = max(GRAIN, size // GRAIN * GRAIN)
@@ -114,18 +114,18 @@ def bandwidth(asked: Request) -> list[Contest]:
 
 
 def loads(asked: Request, sets: Sequence[int] = tuple(sorted({*SETS, *KNEE}))) -> list[Contest]:
-    """Compare chains of loads within each working set, in small and in huge pages."""
+    """Return a contest of dependent loads per working set: huge against small pages."""
     question, rows = "how long does a load take?", {x: [Chase(x, y) for y in _page(asked)] for x in _sets(asked, sets)}
     return [_contest(asked, f"latency/working-set:{size}", question, "page", each) for size, each in rows.items()]
 
 
 def exchange(asked: Request) -> list[Contest]:
-    """Compare words exchanged between GPU threads: shared-memory banks, shuffles, and additions."""
+    """Return contests of word exchange between GPU threads: bank conflicts, shuffles, atomic additions."""
     rows = asked.rows(op=Exchange.op)
     if not rows:
         return []
     cores = open_device(asked.settings[0].device).limits().cores
-    most = max(1, _size(asked, 4 * THREADS * max(HANDED.values())) // (4 * THREADS))  # bytes that a block hands over
+    most = max(1, _size(asked, 4 * THREADS * max(HANDED.values())) // (4 * THREADS))  # steps of 4 bytes a thread
     steps = {how: min(many, most) for how, many in HANDED.items()}
     near = Exchange("load", 1, steps["load"], cores)
     asks = {
@@ -152,14 +152,14 @@ def exchange(asked: Request) -> list[Contest]:
 
 
 def cold(asked: Request, vectors: Sequence[int] = VECTORS) -> list[Contest]:
-    """Compare operands in cache with operands flushed line by line, and swept out of it."""
+    """Return contests of operands flushed line by line, or evicted by a sweep, against cached operands."""
     question, sizes = "what do cold operands cost?", dict.fromkeys(min(x, _size(asked, x)) for x in vectors)
     rows = {size: [Saxpy(size, state) for state in ("warm", "flushed", "swept")] for size in sizes}
     return [_contest(asked, f"cold/vector:{size}", question, "state", each) for size, each in rows.items()]
 
 
 def simd(asked: Request) -> list[Contest]:
-    """Compare an update in the first-level cache by instruction set, and peaks as a reference for AVX-512."""
+    """Return contests of an update in the first-level cache, and of FMA peaks, by vector width."""
     vector = min(VECTOR, _size(asked, VECTOR))
     rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
     pairs = (*((0, i) for i in range(1, len(rows))), (len(rows) - 2, len(rows) - 1))
@@ -169,5 +169,5 @@ def simd(asked: Request) -> list[Contest]:
 
 
 def overview(asked: Request) -> list[Contest]:
-    """Build the part of each question that fits half a minute, without --idle and --bandwidth."""
+    """Return a half-minute selection of the contests on faults, heaps, cold operands and latency."""
     return [*faults(asked), heaps(asked, _page(asked)[0]), *cold(asked, VECTORS[:1]), *loads(asked, FEW_SETS)]

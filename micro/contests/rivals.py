@@ -1,8 +1,8 @@
 """Kernels that differ, on every path that a contest can take: repeated cases of the self-test.
 
-Twins share every sensitivity, to clocks, caches and packing buffers; rivals do not, and their ratio may change in the
-next run. All cases run on every installation; what a machine lacks is skipped. A Python entry has no twin: it cannot be
-called twice in one launch."""
+Twins (a kernel against itself) react alike to clocks, caches and packing buffers; rivals do not, and their ratio may
+change in the next run. All installations have these kernels; what a machine lacks is skipped. A kernel called by Python
+has no twin: it cannot be called twice in one launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO = Setting(threads=2)
 
 @dataclass(frozen=True)
 class Rival:
-    """A pair of cases, the path that its contests are to take, and the measuring time that causes it."""
+    """A pair of cases, the timing path that they shall take, and the measuring time that leads to it."""
 
     path: str
     name: str
@@ -36,18 +36,18 @@ class Rival:
         return Contest(name, "does the next run say the same?", "nothing" if self.twin else "kernel", self.cases)
 
     def took(self, path: tuple[str, ...]) -> bool:
-        """Report whether a contest took the rival's path."""
+        """Return whether `path`, the timing path that a contest took, is the rival's."""
         return path == (self.path,) if self.path in BASE else self.path in path
 
 
-# Sizes and seconds are such that one core of 60 to 280 GFLOP/s takes the path; a run that took another does not count.
+# Sizes and seconds are such that a core of 60 to 280 GFLOP/s takes the path; runs on another path do not count.
 SECONDS = {WALL: 1.0, CPU: 3.5, ONE_LOOK: 1.0, FIXED: 3.0, PYTHON: 1.0, THREADS: 1.5, LOCKSTEP: 1.5}
 QUICK = {WALL: 1, CPU: 1, ONE_LOOK: 1, FIXED: 0, PYTHON: 1, THREADS: 1, LOCKSTEP: 1}  # pairs of a path, without --full
 RUNS = {False: 3, True: 20}  # of each pair: quick, --full
 
 
 def rivals(cores: int, full: bool) -> list[Rival]:
-    """Return the rivals of every path; `full`: all with their twins. Two threads need two cores."""
+    """Return a few rivals per path, or with `full` all and their twins; on one core without threads."""
     every = [x for x in _all() if cores > 1 or all(case.setting.threads == 1 for case in x.cases)]
     if full:
         return every
@@ -72,7 +72,7 @@ def _all() -> Iterator[Rival]:
 
 
 def _small() -> Iterator[Rival]:
-    """Yield samples below a millisecond, with C entries, in one process."""
+    """Yield pairs with samples below a millisecond, called from C in one process."""
     yield _pair(WALL, "memcpy/c copy 2×8 KiB", Case(Stream("copy", 8 << 10), "c"), "memcpy")
     yield _pair(WALL, "blocked/openblas 64³", Case(Gemm(64, 64, 64), "openblas"), "blocked")
     yield _pair(WALL, "nt/nn 64³", Case(Gemm(64, 64, 64), "openblas"), trans="nt")
@@ -82,7 +82,7 @@ def _small() -> Iterator[Rival]:
 
 
 def _products(path: str, m: int, n: int, k: int) -> Iterator[Rival]:
-    """Yield products of one size, by library and by layout."""
+    """Yield pairs of GEMMs of one size that differ in library or in layout."""
     plain = Case(Gemm(m, n, k), "openblas")
     yield _pair(path, "openblas-scipy/openblas", plain, "openblas-scipy")
     yield _pair(path, "nt/nn", plain, trans="nt")
@@ -134,7 +134,7 @@ def _pair(
     setting: Setting | None = None,
     twin: bool = False,
 ) -> Rival:
-    """Pair a case with a second one that has another variant, layout or setting."""
+    """Return the pair of a case and the same case with another variant, layout or setting."""
     problem = first.problem
     if trans:
         assert isinstance(problem, Gemm)

@@ -1,4 +1,4 @@
-"""Pairs of kernels with a known ratio, their counts, and what is promised: data of `python -m micro.selftest`."""
+"""Pairs of kernels with a known ratio, their counts, and the promised limits of the self-test."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ QUICK = {IDENTICAL: 15, FIVE: 12, TWO: 8}  # of each of PAIRS
 FULL = {IDENTICAL: 150, FIVE: 24, TWO: 24}  # of each of PAIRS and MORE, quiet
 SPINNING = {IDENTICAL: 60, FIVE: 12, TWO: 12}  # the same with a spinner on every core
 PILOT = {IDENTICAL: 4, FIVE: 2, TWO: 2}  # of each kernel, to test first whether the machine is quiet
-DISTANCE = {IDENTICAL: 0.01, FIVE: 0.04, TWO: 0.01}  # of the truth from the margin of a verdict, which is 1 %
-CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in one launch: the truth is their quotient, exactly
+DISTANCE = {IDENTICAL: 0.01, FIVE: 0.04, TWO: 0.01}  # of the known ratio from a verdict's margin, which is 1 %
+CALLS = {FIVE: (20, 21), TWO: (50, 51)}  # in a launch of each case: the known ratio is exactly their quotient
 SECONDS = {  # of measuring, quick and with --full; a chunk begun in time ends within 2
     False: {IDENTICAL: 1.0, FIVE: 1.9, TWO: 2.0},
     True: {IDENTICAL: 1.9, FIVE: 1.9, TWO: 4.0},
@@ -38,11 +38,11 @@ RATES: tuple[Mapping[str, float], Mapping[str, float]] = (  # least share: quiet
     {NOT_DIFFERENT: 0.985, SAME: 0.90, SLOWER_5: 0.90, SLOWER_2: 0.85, HOLDS: 0.92},
     {NOT_DIFFERENT: 0.985, SAME: 0.75, SLOWER_5: 0.90, SLOWER_2: 0.75},
 )
-KERNEL = 0.90  # least share of intervals that hold 1 of the worst kernel, with --full
+KERNEL = 0.90  # least share of intervals that contain 1, for the worst kernel, with --full
 PAIR_SECONDS = {"median": (0.25, 0.5), "worst": (2.0, 2.0)}  # of a pair: quiet, and with spinners
 BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a launch
-# Standard errors that lie beyond one of ten ratios: so many, and half of a verdict's interval, have to fit between the
-# truth and the margin for nine of ten to be resolved.
+# Standard errors that 9 of 10 ratios do not exceed: with half of a verdict's interval they have to fit between the
+# known ratio and the margin for 9 of 10 verdicts to be resolved.
 NINE = 1.28
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 _TEXT = """\
@@ -67,7 +67,7 @@ EXPLAINED = _TEXT.format(
 
 @dataclass(frozen=True)
 class Known:
-    """A contest with a known ratio, its kind, and its kernel in words."""
+    """A contest with a known ratio, its kind of pair, and its kernel's name in figures."""
 
     kind: str
     kernel: str
@@ -75,7 +75,7 @@ class Known:
 
 
 def pair(kind: str, number: int, problem: Gemm | Stream, variant: str, where: str = "") -> Contest:
-    """Build two cases of one kernel: identical, or the second with a known share of more work."""
+    """Build a contest of a kernel against itself, identical or with a known share of additional work."""
     low, high = CALLS.get(kind, (1, 1))
     names = (f"{variant}*{low}", f"{variant}*{high}" + ("~b" if low == high else ""))
     cases = tuple(Case(problem, name) for name in names)
@@ -84,7 +84,7 @@ def pair(kind: str, number: int, problem: Gemm | Stream, variant: str, where: st
 
 
 def schedule(counts: dict[str, int], full: bool, where: str = "") -> Iterator[Known]:
-    """Yield all pairs of every kind and size, in turn."""
+    """Yield the pairs of every kind, alternating between kernels."""
     for kind, count in counts.items():
         for number in range(count):
             for kernel, problem, variant in PAIRS + (MORE if full else ()):
@@ -92,9 +92,9 @@ def schedule(counts: dict[str, int], full: bool, where: str = "") -> Iterator[Kn
 
 
 def bias(microseconds: int, isa: str, step: float) -> tuple[Case, Case, int]:
-    """Return a chain of so many microseconds, the same work as one block, and launches per sample.
+    """Return a chain of so many microseconds, a chain several times as long, and launches per sample.
 
-    The chain is carried from launch to launch, so that no launch overlaps the next."""
+    Each launch continues the dependency chain of the previous launch, so that launches do not overlap."""
     steps = max(1, round(microseconds * 1e-6 / step))
     launches = max(1, 60 // microseconds) if microseconds < 100 else 1
     short = Case(Fma(isa, steps, 1), "c")

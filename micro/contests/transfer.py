@@ -1,4 +1,4 @@
-"""Contests of micro/transfer.py: variants and sizes."""
+"""Contests of micro/transfer.py, by way of copying and size."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from micro.planning.benchmark import Request
 from micro.planning.contest import Contest
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-# Three and more in every level of the memory; not 512 MiB, whose answers take long to check and add nothing.
+# Three or more sizes in every level of the memory; not 512 MiB, which takes long to check and adds nothing.
 CURVE = (*(KIB << i for i in range(19)), GIB)
 TEAMS = tuple(i * MIB for i in (1, 4, 16, 64, 128, 256, 1024))
-STAGED = (64 * KIB, MIB, 16 * MIB, 128 * MIB)  # of pageable memory: up to 64 KiB the driver takes a copy at once
+STAGED = (64 * KIB, MIB, 16 * MIB, 128 * MIB)  # pageable: up to 64 KiB the driver returns before the copy is done
 BETWEEN = (KIB, 256 * KIB, 4 * MIB, 64 * MIB)  # two processes
-LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one into another
-PART = 16  # a contest takes up to 8 of its operands, and half of what is free may be taken
+LEAST = 64 * KIB  # below, thousands of copies within a process take as long as one to another process
+PART = 16  # a contest needs up to 8 times its operand, and may use half of the free memory
 HELD = 48  # part of the host's memory: each variant holds two operands, mostly page-locked, the bidirectional one four
-OF_CASE = 6  # of each case in each worker: two operands, as much play for their placement, half of it left free
+OF_CASE = 6  # operands' memory per case and worker: two, half as much to place them, and as much left free
 MANY_LAYERED = ("resnet-50", "resnet-56")  # of many layers, large and small ones
 BATCH, INPUTS, OUTPUTS = 64, 26752, 2048  # FCN-S: a batch, its features, units of its first layer
 SEQUENCES, HIDDEN, LAYERS = 128, 256, 2  # of the texts' LSTM
 STATES = 2  # per layer: output and cell state
 STEP = 4 * KIB  # bytes that one of a hundred steps hands over
 LINKS = 16  # element-wise kernels of a chain
-ELSEWHERE = (0, 1, 4, LINKS)  # of the LINKS
+ELSEWHERE = (0, 1, 4, LINKS)  # numbers of the LINKS kernels that run in another process
 CHAINED = 256 * KIB  # bytes of a chain's array
 
 
@@ -44,19 +44,19 @@ def sizes(asked: Request, default: Sequence[int], part: int = PART) -> list[int]
 
 
 def _free(asked: Request) -> int:
-    """Bytes of free memory on the first device, or on the host where its operands limit sizes more."""
+    """Return free bytes on the first device; on a GPU at most what the host's memory allows."""
     device = open_device(asked.settings[0].device).limits().memory
     return min(device, PART * memory() // HELD) if asked.device.undivided else device
 
 
 def curve(asked: Request) -> list[Contest]:
-    """Compare all variants at each size, from the cost of a call to the bandwidth of memory."""
+    """Return a contest of all variants per size, from the cost of a call to the bandwidth of memory."""
     question, problems = "how long does it take to move so many bytes?", map(Transfer, sizes(asked, CURVE))
     return [asked.between(f"curve/{problem.name}", question, problem, asked.chosen()) for problem in problems]
 
 
 def gradients(asked: Request) -> list[Contest]:
-    """Compare the variants on each network's gradient in one buffer."""
+    """Return a contest of the variants per network: all its gradients in one buffer."""
     room = sizes(asked, [gradient.nbytes for gradient in GRADIENTS.values()])
     by_net = {net: gradient.nbytes for net, gradient in GRADIENTS.items() if gradient.nbytes in room}
     question = "how long does a network's gradient take?"
@@ -67,7 +67,7 @@ def gradients(asked: Request) -> list[Contest]:
 
 
 def beside(asked: Request) -> list[Contest]:
-    """Compare a copy to a device, products there, and both at once. Discrete devices only."""
+    """Return contests of a copy to a device, GEMMs on it, and both at once. Discrete devices only."""
     names = asked.rows(BESIDE)
     question, differs = "how much of a copy hides behind products?", "work: differs (seconds are compared)"
     problems = map(Transfer, sizes(asked, (64 * MIB,)) if names else ())
@@ -75,7 +75,7 @@ def beside(asked: Request) -> list[Contest]:
 
 
 def pageable(asked: Request) -> list[Contest]:
-    """Compare pageable with pinned memory in each direction, by the caller's clock. GPU only."""
+    """Return contests of pageable and pinned memory, per direction, by the caller's clock. GPU only."""
     by_way = [[name for name in asked.chosen(AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
     question = "what does a copy cost from memory that is not page-locked, or to it?"
     return [
@@ -87,7 +87,7 @@ def pageable(asked: Request) -> list[Contest]:
 
 
 def layers(asked: Request) -> list[Contest]:
-    """Compare one buffer with one per layer; into another process also with a wait for each."""
+    """Return contests of a buffer per layer against one buffer; between processes also with waits."""
     contests = []
     for net in asked.named("buffers", MANY_LAYERED):
         if net == SINGLE:
@@ -102,9 +102,9 @@ def layers(asked: Request) -> list[Contest]:
 
 
 def processes(asked: Request) -> list[Contest]:
-    """Compare copies into another process with a copy within one, unless that is too short.
+    """Return contests of copies into another process against one within a process, from LEAST bytes on.
 
-    The system's direct copy is also compared with a copy through shared memory."""
+    The kernel's direct copy (`vm`) is also compared with a copy through shared memory."""
     contests = []
     every = asked.chosen(PEER)
     for problem in map(Transfer, sizes(asked, BETWEEN) if every else ()):
@@ -119,9 +119,9 @@ def processes(asked: Request) -> list[Contest]:
 
 
 def team(asked: Request) -> list[Contest]:
-    """Compare each variant by one and by several threads, and the suite's copies with the best others.
+    """Return contests of several threads against one, and of the suite's copies against the libraries'.
 
-    With little memory, fewer cases: the suite's copies by one thread are left out."""
+    If memory is short, the threaded copies' cases with one thread are left out."""
     if "threads" in asked.device.refuses:
         return []
     several = dict.fromkeys(setting.threads for setting in asked.settings if setting.threads > 1)
@@ -144,7 +144,7 @@ def team(asked: Request) -> list[Contest]:
 
 
 def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]) -> Contest:
-    """Build a contest of forms, which are pairs of variant and threads."""
+    """Build a contest of `forms`, which are (variant, threads) pairs."""
     cases = [asked.case(problem, name, replace(asked.settings[0], threads=count)) for name, count in forms]
     team_of = [form for form in forms if form[1] > 1]
     pairs = [(forms.index((name, 1)), forms.index((name, n))) for name, n in team_of if (name, 1) in forms]
@@ -159,7 +159,7 @@ def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]
 
 
 def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: str) -> Contest | None:
-    """Compare copies with the product that uses the copied operand."""
+    """Return the contest of copies against the GEMM that reads the copied operand; None if none runs."""
     by = asked.rows(op="gemm")[:1]
     names = asked.chosen(PLAIN, PEER)
     if not by or not names:
@@ -169,7 +169,7 @@ def _share(asked: Request, word: str, product: Gemm, moved: Transfer, question: 
 
 
 def feed(asked: Request) -> list[Contest]:
-    """Compare a batch and a carried state with their products, and waits in each step with one wait."""
+    """Return contests of copies of a batch or a state against their GEMM, and of waits in each step."""
     contests = []
     for size in sizes(asked, (LENGTH * BATCH * INPUTS,)):
         rows = max(1, size // (LENGTH * INPUTS))
@@ -191,7 +191,7 @@ def feed(asked: Request) -> list[Contest]:
 
 
 def chain(asked: Request) -> list[Contest]:
-    """Compare chains of element-wise kernels, some of them in another process."""
+    """Return contests of kernel chains by the number of element-wise kernels in another process."""
     contests, question = [], "what does a share of a chain cost that another memory does?"
     for size in sizes(asked, (CHAINED,)):
         forms = [Chain(max(LENGTH, size), LINKS, elsewhere) for elsewhere in ELSEWHERE]

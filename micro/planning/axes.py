@@ -43,14 +43,14 @@ def _range(word: str, kind: Callable[[str], Any]) -> list[Any]:
 
 
 def problems(kind: type[Problem], axes: dict[str, tuple[Any, ...]]) -> list[Problem]:
-    """Return the product of all axis values."""
+    """Return a problem for each combination of the axis values."""
     names = [field.name for field in fields(kind) if field.name in axes]
     combinations = itertools.product(*(axes[name] for name in names))
     return [kind(**dict(zip(names, combination, strict=True))) for combination in combinations]
 
 
 def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
-    """Return a contest between the variants for each problem, against the first that can do it."""
+    """Return a contest per problem: all variants against the first variant that supports it."""
     contests = []
     several = [name for name in ALONG if len({asdict(x)[name] for x in asked.settings}) > 1]
     differs = " and ".join(["variant", *several])
@@ -62,9 +62,9 @@ def by_variant(asked: Request, problems: Iterable[Problem]) -> list[Contest]:
 
 
 def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of a contest whose first case is skipped.
+    """Return (baseline, contender) positions with the first runnable case as the baseline.
 
-    Empty where the first case is the baseline anyway, or where its device is not here."""
+    Empty, for the default pairs, if that is the first case, or if the first case's device is not here."""
     first = next((i for i, case in enumerate(cases) if case.skip is None), 0)
     if not first or cases[0].setting.device in asked.absent:
         return ()
@@ -72,9 +72,9 @@ def _pairs(asked: Request, cases: Sequence[Case]) -> tuple[tuple[int, int], ...]
 
 
 def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
-    """Return the contests of `--vary FIELD`, by variant and setting.
+    """Return the contests of `--vary FIELD`, between problems or settings that differ in this field alone.
 
-    A contest holds the problems that agree in everything else."""
+    There is a contest for each variant and each combination of the other values."""
     if field in ALONG:
         return _along_setting(asked, problems, field)
     groups: dict[tuple[Any, ...], list[Problem]] = {}
@@ -93,7 +93,7 @@ def along(asked: Request, problems: Sequence[Problem], field: str) -> list[Conte
 
 
 def _along_setting(asked: Request, problems: Sequence[Problem], field: str) -> list[Contest]:
-    """Return a contest by problem and variant for all settings that agree in everything else."""
+    """Return a contest per problem and variant, between settings that differ in `field` alone."""
     groups: dict[tuple[str, Setting], list[Setting]] = {}
     for variant, setting in asked.pairs():
         rest = replace(setting, **{field: DEFAULTS[field]})

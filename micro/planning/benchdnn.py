@@ -1,4 +1,4 @@
-"""Convolutions and products in the words of benchdnn, oneDNN's benchmark.
+"""Parser of convolutions and matrix products in the notation of benchdnn, oneDNN's benchmark.
 
 A convolution: `g2mb256ic96ih27oc256oh27kh5ph2n"conv2"`; a product, source by weights: `64x512:512x256n"fc1"`.
 Dilation is counted from 0. A width that is not given equals the height; padding that is not given follows from the
@@ -35,11 +35,11 @@ PASSES = {  # of benchdnn's --dir; a bias is not measured
 
 
 class NotTaken(ValueError):
-    """A convolution that this suite does not measure; its text is the reason in few words."""
+    """A convolution or product that this suite does not measure; the message is a short reason."""
 
 
 def is_descriptor(text: str) -> bool:
-    """Return whether a text is one convolution in these words."""
+    """Return whether a text is a convolution in benchdnn's notation."""
     return NAMED.fullmatch(text) is not None
 
 
@@ -83,10 +83,10 @@ def _conv(given: Mapping[str, int], down: Line, across: Line, direction: str) ->
 
 
 def _line(given: Mapping[str, int], axis: str) -> Line | None:
-    """Return the height or the width; None where no size of the axis is given. Raises ValueError, NotTaken.
+    """Return the geometry along the height ("h") or width ("w"), None if no size of it is given.
 
-    It is padded alike on both sides if that gives the outputs. Otherwise the padding after the image is what the
-    outputs need."""
+    Padding is equal on both sides if that gives the outputs. Otherwise the padding at the end is derived from the
+    outputs. Raises ValueError, NotTaken."""
     named = [name for name in given if name[1:] == axis and given[name] != (1 if name[0] == "s" else 0)]
     if not named:
         return None
@@ -110,13 +110,13 @@ def _line(given: Mapping[str, int], axis: str) -> Line | None:
 
 
 def is_list(text: str) -> bool:
-    """Return whether a file lists convolutions in these words: its first line without a remark decides."""
+    """Return whether a file's first line that is no remark is a benchdnn option or convolution."""
     first = next((line for line in numbered(text)), (0, ""))[1]
     return first.startswith("--") or is_descriptor(first)
 
 
 def numbered(text: str) -> Iterator[tuple[int, str]]:
-    """Yield a file's lines with their numbers, without remarks."""
+    """Yield (number, text) of a file's lines, without `#` remarks and empty lines."""
     for number, line in enumerate(text.splitlines(), 1):
         if bare := line.partition("#")[0].strip():
             yield number, bare
@@ -124,15 +124,15 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Listed:
-    """Problems of a file."""
+    """Problems listed in a file, and how many of its lines were taken or left out."""
 
-    problems: Sequence[Conv | Gemm]  # each different one once, a convolution in every requested pass
-    taken: int  # lines
-    left_out: dict[str, int]  # lines by reason
+    problems: Sequence[Conv | Gemm]  # without duplicates, a convolution in every requested pass
+    taken: int  # lines that gave problems
+    left_out: dict[str, int]  # number of lines, by reason
 
 
 def read(text: str) -> Listed:
-    """Read a file's convolutions, in all passes unless a --dir above names some. Raises ValueError."""
+    """Parse a file's convolutions, in the passes of the last --dir line, else in all. Raises ValueError."""
     directions: tuple[str, ...] = tuple(dict.fromkeys(PASSES.values()))
 
     def problems(line: str) -> list[Conv]:
@@ -146,7 +146,7 @@ def read(text: str) -> Listed:
 
 
 def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
-    """Return the different problems of a file's lines; a line that gives none is an option. Raises ValueError."""
+    """Collect a file's distinct problems; `problems_of` parses a line, [] for options. Raises ValueError."""
     problems: dict[Any, None] = {}
     left_out: dict[str, int] = {}
     taken = 0
@@ -173,18 +173,18 @@ def _directions(line: str) -> tuple[str, ...]:
 
 
 def is_product_list(text: str) -> bool:
-    """Return whether a file lists such products: its first line that is no remark and no option is one."""
+    """Return whether a file's first line that is no remark and no option is a benchdnn product."""
     first = next((line for _, line in numbered(text) if not line.startswith("--")), "")
     return PRODUCT.fullmatch(first) is not None
 
 
 def read_products(text: str) -> Listed:
-    """Return the products of a file, each different one once. Raises ValueError."""
+    """Parse the distinct products of a file. Raises ValueError."""
     return collected(text, lambda line: [] if line == "--matmul" else [product(line)])
 
 
 def product(text: str) -> Gemm:
-    """Return a line's product. Raises NotTaken for a batch of several, and ValueError for what is no product."""
+    """Parse a line's product. Raises NotTaken if it is batched, and ValueError if the text is no product."""
     if text.startswith("--"):
         raise ValueError(f"{text}: of benchdnn's options for products none is read; take the line out")
     if not (match := PRODUCT.fullmatch(text)):

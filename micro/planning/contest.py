@@ -15,24 +15,24 @@ from kernels.setting import KNOBS, Setting
 
 # Constants of sampling a case, shared by plans, workers and answers.
 VISIT = 60e-6  # seconds of launches in a sample
-# Seconds of a sample where workers take turns, so that the hand-over does not show; and of one on a GPU, whose
-# events are half a microsecond apart at best.
+# Seconds of a sample if worker processes take turns, so that switching is negligible, and of a sample on a GPU, whose
+# events resolve half a microsecond.
 ACROSS = 1e-3
 LONG = 50e-3  # seconds: longer calls are not warmed up, and no cache holds their operands
-WARM = 2  # calls; with one, operands between L2 and L3 read 11 % slow
+WARM = 2  # warm-up calls; with a single call, operands between L2 and L3 read 11 % too slow
 PREPARE = 120.0  # seconds that a case may take to be prepared: compilers and imports
 Role: TypeAlias = Literal["measured", "canary", "ceiling"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one problem in one setting, or the reason it is skipped."""
+    """A variant (kernel) on a problem in a setting, possibly skipped for a reason."""
 
     problem: Problem
     variant: str
     setting: Setting = field(default_factory=Setting)
-    role: Role = "measured"
-    skip: str | None = None
+    role: Role = "measured"  # canaries and ceilings are timed beside the measured cases
+    skip: str | None = None  # the reason why the case is not run
 
     @property
     def name(self) -> str:
@@ -45,15 +45,15 @@ class Case:
 class Contest:
     """Cases that answer one question and differ in one thing.
 
-    `pairs`: (baseline, contender) positions; `sparing`: where rounds are few, cases that take far longer than the
-    first are left out of them."""
+    `pairs`: (baseline, contender) positions; `sparing`: if rounds are few, cases that take far longer
+    than the first case are left out of these rounds."""
 
     name: str
     question: str
-    differs: str
+    differs: str  # what the cases differ in; unequal work has to begin with `work: differs`
     cases: tuple[Case, ...]
     pairs: tuple[tuple[int, int], ...] = ()
-    margin: float | None = None
+    margin: float | None = None  # ratios within ± this count as the same, unless the budget has a margin
     sparing: bool = False
 
     @property
@@ -80,7 +80,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of measuring for a whole command; the half-width and the margin of a ratio."""
+    """Measuring time of a command in seconds; target half-width and margin of its ratios."""
 
     seconds: float
     target: float = 0.01
@@ -99,7 +99,7 @@ def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -
 
 
 def parse(name: str) -> Case:
-    """Return the case of a name. Raises UsageError."""
+    """Return the case whose `Case.name` is `name`. Raises UsageError."""
     op, *words = name.split("/")
     pairs = dict(word.split(":", 1) for word in words)
     kind = problem_type(op)
@@ -112,5 +112,5 @@ def parse(name: str) -> Case:
 
 @cache
 def _hints(kind: type[Problem]) -> dict[str, Any]:
-    """Return the types of a problem's fields; to work them out is half of what reading a name takes."""
+    """Return the types of a problem's fields, cached: resolving them is half the time of `parse`."""
     return get_type_hints(kind)

@@ -1,4 +1,4 @@
-"""The convolutions of networks, from micro/shapes: a network's layers, and all that differ."""
+"""Convolutions of the networks in micro/shapes: layers of one network, distinct layers of all."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KEYS: dict[str, type] = {"name": str, "count": int, "first": bool, "then": dict}
 class Convolution:
     """A convolution of a network: its forward pass at the network's batch.
 
-    `count`: how many layers are alike; `first`: it reads data, whose gradient is not needed; `then`: published
-    milliseconds by pass, `backward` for both gradients together, and library."""
+    `count`: how many layers are alike; `first`: its input is data, so that dgrad is not needed; `then`: published
+    milliseconds by pass and library, where pass `backward` is both gradients together."""
 
     name: str
     problem: Conv
@@ -39,7 +39,7 @@ class Convolution:
         return tuple(replace(self.problem, direction=direction) for direction in needed)
 
     def published(self, direction: str, measured: str) -> str:
-        """Return published times of a pass, and where they were measured; empty if there are none."""
+        """Format the published times of a pass, and where they were `measured`; empty if there are none."""
         both = direction != "forward" and direction not in self.then
         times = self.then.get(BACKWARD if both else direction, {})
         shown = ", ".join(f"{library} {time:g}" for library, time in times.items())
@@ -50,7 +50,7 @@ class Convolution:
 class Convolutions:
     """The convolutions of a network, without its other operations.
 
-    `measured`: machine, date and unit of the `then` of its layers."""
+    `measured`: machine, date and unit of the published times in the layers' `then`."""
 
     name: str
     batch: int
@@ -59,12 +59,12 @@ class Convolutions:
 
 
 def read(name: str) -> Convolutions:
-    """Read a network by name, or from a file of the same form. Raises UsageError."""
+    """Read the convolutions of a network of micro/shapes, or of a file like these. Raises UsageError."""
     return loaded(name, KIND, "alexnet-s", of_record)
 
 
 def of_record(record: dict[str, Any]) -> Convolutions:
-    """Return the convolutions of a network's file, whose other keys are checked. Raises ValueError."""
+    """Return the convolutions of a network's record, as `document` returns it. Raises ValueError."""
     batch = record["batch"]
     layers = tuple(_layer(row, batch, f"convolution {i}: ") for i, row in enumerate(record[KIND], 1))
     if not layers or batch < 1:
@@ -74,7 +74,7 @@ def of_record(record: dict[str, Any]) -> Convolutions:
 
 
 def distinct_layers(batch: int) -> list[Conv]:
-    """Return every different convolution of all networks, its forward pass at this batch."""
+    """Return the distinct convolutions of all networks of micro/shapes, forward, at this batch size."""
     every = (layer.problem for name in known(KIND) for layer in read(name).layers)
     return list(dict.fromkeys(replace(problem, n=batch) for problem in every))
 

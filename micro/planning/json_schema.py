@@ -1,6 +1,6 @@
 """Checks of JSON that a person wrote: unknown keys and values of another type are refused.
 
-Passed over in silence, a misspelled `trans` is a measurement of something else."""
+Silently ignored, a misspelled `trans` would measure something else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WANTED = {
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse a document. Raises ValueError, also for a key that occurs twice: its first value would be lost."""
+    """Parse JSON. Raises ValueError, also for a repeated key, whose first value would be lost."""
     import json
 
     return json.loads(text, object_pairs_hook=_once)

@@ -60,7 +60,7 @@ CUDA_TYPES = {0: "fp32", 2: "fp16", 3: "int8", 14: "bf16"}  # cudaDataType_t
 
 @dataclass(frozen=True)
 class Calls:
-    """A number of calls, and their seconds together; null where a call has no time."""
+    """Number of calls and their total seconds; None if any of the calls has no time."""
 
     count: int
     seconds: float | None
@@ -78,17 +78,17 @@ K = TypeVar("K")
 class Log:
     """Calls of a log by name and problem, in the order in which they were first made.
 
-    The name is the library's word, such as `oneDNN convolution`; the problem is None for what this suite does not
+    The name is the library's, such as `oneDNN convolution`; the problem is None for calls that this suite does not
     measure."""
 
     calls: dict[tuple[str, Gemm | Conv | None], Calls]
 
     def of(self, kind: type[P]) -> dict[P, Calls]:
-        """Return the calls of each different problem of this kind."""
+        """Return the calls of each problem of this type."""
         return _summed((problem, calls) for (_, problem), calls in self.calls.items() if isinstance(problem, kind))
 
     def beside(self, kind: type[Problem]) -> dict[str, Calls]:
-        """Return all other calls, by name."""
+        """Return the calls that are not of this problem type, by the library's name of the call."""
         return _summed((word, calls) for (word, problem), calls in self.calls.items() if not isinstance(problem, kind))
 
 
@@ -110,7 +110,7 @@ def read(text: str) -> Log:
 
 
 def algorithms(text: str) -> dict[Conv, str]:
-    """Return oneDNN's implementation of each convolution, and its algorithm if not in that name."""
+    """Return oneDNN's implementation name of each convolution, with the algorithm if the name lacks it."""
     names: dict[Conv, str] = {}
     for line in _lines(text):
         match, chosen = CONVOLUTION.search(line), ALGORITHM.search(line)
@@ -122,12 +122,12 @@ def algorithms(text: str) -> dict[Conv, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a log into lines, times with a decimal point."""
+    """Split a log into lines; replace decimal commas in times by points."""
     return COMMA.sub(r"\1.\2", text).splitlines()
 
 
 def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int, int], dtype: str) -> Gemm:
-    """Return the row-major product of a column-major call; padding if it is the same in all operands."""
+    """Return the row-major Gemm of a column-major call, with `ld_pad` if all operands have the same."""
     rows = (m if ta == "n" else k, k if tb == "n" else n, m)  # column-major: what a leading dimension spans
     pads = {ld - row for ld, row in zip(lds, rows, strict=True)}
     pad = pads.pop() if len(pads) == 1 else 0
@@ -135,7 +135,7 @@ def _column_major(ta: str, tb: str, m: int, n: int, k: int, lds: tuple[int, int,
 
 
 def _empty(*sizes: int) -> bool:
-    """Return whether a call multiplies nothing, as with an empty batch."""
+    """Return whether any size is 0, as with an empty batch."""
     return not all(sizes)
 
 
@@ -158,7 +158,7 @@ def _mkl(lines: list[str]) -> Iterator[Call]:
 
 
 def _cublas(lines: list[str]) -> Iterator[Call]:
-    """Yield calls; a line for each argument follows its call. The log's times are not those of the calls."""
+    """Yield cuBLAS's calls, each followed by a line per argument; without times, which the log lacks."""
     for number, line in enumerate(lines):
         if not (call := CUBLAS_CALL.search(line)):
             continue
@@ -192,9 +192,9 @@ def _onednn(lines: list[str]) -> Iterator[Call]:
 
 
 def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
-    """Return a convolution's word, with the reason if it is not measured here, and its problem.
+    """Return the name of a convolution call, with the reason if it is not measured, and its problem.
 
-    Such a line does not show the caller's order of axes: its tensors are the library's own copies."""
+    The layout is the default: the line shows the layout of oneDNN's internal copies, not the caller's."""
     word = "convolution"
     match = CONVOLUTION.search(line)
     if not match or match[2] not in PASSES:
@@ -215,7 +215,7 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
 def _onednn_product(line: str) -> Gemm | None:
     """Return a row-major product: src M×K, weights K×N, of an inner product N×K.
 
-    A transposed operand is tagged `ba`."""
+    A transposed operand is tagged `ba`. None for calls that are not measured."""
     if match := ONEDNN_GEMM.search(line):
         m, k, n = map(int, match.groups()[2:])
         trans = "".join("nt"[tag == "ba"] for tag in match.groups()[:2])

@@ -1,4 +1,4 @@
-"""Fully connected products of a network: forward, dgrad, wgrad of each layer.
+"""GEMMs of a network's fully connected layers: forward, dgrad and wgrad of each layer.
 
 Weights W are out×in (OI) or in×out (IO)."""
 
@@ -36,7 +36,7 @@ LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activa
 
 @dataclass(frozen=True)
 class Product:
-    """One product of a step with W out×in and in×out. `layers`: those that do it; their number counts in a sum."""
+    """A GEMM of a training step, for W out×in (`oi`) and in×out (`io`), and the layers that run it."""
 
     phase: str
     layers: tuple[str, ...]
@@ -50,7 +50,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Products:
-    """The products of a step of a network, each different one once, in the order of its layers."""
+    """The distinct GEMMs of a network's training step, in layer order."""
 
     network: str
     batch: int
@@ -58,12 +58,12 @@ class Products:
 
 
 def known(kind: str = "layers") -> list[str]:
-    """Return the networks of micro/shapes that have some of this kind: `layers`, `convolutions`."""
+    """Return the names of networks in micro/shapes whose file has this key: `layers`, `convolutions`."""
     return sorted(path.stem for path in SHAPES.glob("*.json") if kind in parsed(path.read_bytes()))
 
 
 def document(text: bytes) -> dict[str, Any]:
-    """Parse a network's file; check its keys and their types but for its convolutions'. Raises ValueError."""
+    """Parse a network's file; check keys and types, except in its convolutions. Raises ValueError."""
     record: dict[str, Any] = parsed(text)
     layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
     if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
@@ -76,9 +76,9 @@ def document(text: bytes) -> dict[str, Any]:
 
 
 def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]) -> T:
-    """Return what `build` makes of a network's file, by the network's name or the file's.
+    """Return `build(record)` for a network's file, given by the network's name or the file's path.
 
-    `kind`: what the file must have; `like`: a network that has it. Raises UsageError."""
+    `kind`: key that the file must have; `like`: example network for error messages. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
     if not name.endswith(".json") and name.replace(":", "-") not in known(kind):
         raise UsageError(f"--net {name}: {choice(name, known(kind))}; or name a file, net.json")
@@ -95,7 +95,7 @@ def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]
 def read(name: str, batch: int | None = None) -> Products:
     """Read the fully connected layers' products of a network by name, or from a file of the same form.
 
-    `batch`: in place of the network's. Raises UsageError."""
+    `batch`: replaces the network's batch size. Raises UsageError."""
     return loaded(name, "layers", "fcn-s", partial(_products, batch=batch))
 
 
@@ -115,7 +115,7 @@ def _products(record: dict[str, Any], batch: int | None) -> Products:
 
 
 def refuse_names(network: str, layers: list[str]) -> None:
-    """Raise ValueError for names that a contest's cannot hold, and for a name that occurs twice."""
+    """Raise ValueError for names that contain `/` or `+`, and for two layers of the same name."""
     if not all(WORD.fullmatch(word) for word in (network, *layers)):
         raise ValueError("a name is a word without / and +")
     if len(set(layers)) < len(layers):

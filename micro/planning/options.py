@@ -19,13 +19,13 @@ from reports.parser import OneLineParser
 
 LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # text is always printed
-FLAGS = frozenset(("all", "full"))  # that modify a question
+FLAGS = frozenset(("all", "full"))  # modifiers of a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of a command, and how much is printed meanwhile. `documents`: the file of each format, `-` for stdout."""
+    """Files that a command writes (`documents`: by format, `-` is stdout), and how much it prints."""
 
     output: Path | None = None
     resume: bool = False
@@ -38,7 +38,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Options:
-    """A benchmark's command line. Axes, settings and other texts are as they were typed."""
+    """A benchmark's parsed command line; values of axes and settings are still text."""
 
     axes: Mapping[str, str]
     flags: frozenset[str]  # questions, and `full`, `all`
@@ -55,7 +55,7 @@ class Options:
     only: str | None
     without: str | None
     why: bool
-    profile: str | None  # the two pipes of `perf`; empty: to be made
+    profile: str | None  # perf's control and answer FIFOs; empty: print the line that makes them
     listing: bool
     until: str
     outputs: Outputs
@@ -66,15 +66,15 @@ class Parser(OneLineParser):
 
     raising = False
     words: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    instead: Mapping[str, str] = MappingProxyType({})  # what to type for options that went, beside `removed`
+    instead: Mapping[str, str] = MappingProxyType({})  # replacements of removed options, beside those of `removed`
 
     def called(self, option: str) -> list[str]:
-        """Return the axes that have this option's word as another name."""
+        """Return the options of the axes for which this option is an alternative name."""
         word = option[2:].replace("-", "_").lower()
         return [option_of(axis) for axis in self.words.get(word) or self.words.get(word.removesuffix("s"), ())]
 
     def suggested(self, message: str) -> str:
-        """Return what to type instead of a removed option, else the message with the nearest option there is."""
+        """Return the replacement of a removed option, else the message with the nearest existing option."""
         for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
             option = word.partition("=")[0]
             if instead := self.instead.get(option) or removed().get(f"{self.prog} {option}"):
@@ -88,7 +88,7 @@ class Parser(OneLineParser):
 
 
 def removed() -> dict[str, str]:
-    """Return what to type instead of an option of the release before, by its command and the option."""
+    """Return the replacement of each option of the previous release, by `COMMAND OPTION`."""
     explain = suite.subcommand("explain", "FILE.py")
     searched = "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
     return {
@@ -124,9 +124,9 @@ def option_of(name: str) -> str:
 def request(
     benchmark: Benchmark, name: str, argv: Sequence[str] | None = None, raising: bool = False
 ) -> tuple[Benchmark, Options]:
-    """Parse a command line; return its options, and the benchmark or one of its `others` that it means.
+    """Parse a command line; return the selected benchmark, possibly one of `others`, and the options.
 
-    Another benchmark is meant where an axis or a question is named that only it has. A command line that names
+    An axis or a question that only one of `others` has selects that benchmark. A command line that names
     neither gets the default question. The command line, Python and `micro.ab` all use this function. Raises
     UsageError if `raising`; else usage errors end the process."""
     argv = sys.argv[1:] if argv is None else argv
@@ -174,7 +174,7 @@ def modifiers(benchmark: Benchmark) -> dict[str, dict[str, str]]:
 
 
 def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.ArgumentParser:
-    """Return the parser: options of the axes, the questions, and those of every command."""
+    """Return the argument parser, with options for axes, questions, settings and outputs."""
     options = Parser(
         f"python -m micro.{name}",
         description=benchmark.about,
@@ -233,7 +233,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
 
 
 def add_outputs(out: argparse._ActionsContainer) -> None:
-    """Add the options of a command that writes a run file, its documents and pictures, and prints."""
+    """Add the options on outputs: run file, documents, pictures, and how much is printed."""
     out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     out.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
     add_documents(out)

@@ -16,7 +16,7 @@ from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
 from reports import units
 
-SUFFIXES = ("", ".json", ".txt")  # of the files of micro/shapes, where a name has none
+SUFFIXES = ("", ".json", ".txt")  # of files in micro/shapes, tried if a name has no suffix
 OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1"
 ORDER = "Convolutions are measured with their channels first, in whatever order a log's tensors lie."
 OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
@@ -24,10 +24,10 @@ OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONED
 
 @dataclass(frozen=True)
 class Written:
-    """Contents of a file: each different problem once, those of a log by their time, and remarks.
+    """Contents of a problem file: distinct problems, a log's by descending time, and sentences on them.
 
-    `calls`: how often a log, or a step of a network, has each; `log`: all calls of a log, with those that are left
-    out; `then`: published times of a problem."""
+    `calls`: calls of each problem in a log, or in a network's step; `log`: all calls of a log, also those that are
+    left out; `then`: published times of a problem."""
 
     problems: Sequence[Any]
     sentences: Sequence[str] = ()
@@ -65,7 +65,7 @@ def read(benchmark: Benchmark, path: Path) -> Written:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the path; that of a file of micro/shapes if only its name is given and no other file has it."""
+    """Return the path; a bare name that does not exist here is searched in micro/shapes."""
     if path.exists() or path.parent != Path():
         return path
     return next((shipped for suffix in SUFFIXES if (shipped := SHAPES / f"{path}{suffix}").exists()), path)
@@ -84,7 +84,7 @@ def _rows(benchmark: Benchmark, text: str) -> list[dict[str, Any]]:
 
 
 def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Gemm] = Conv) -> Written:
-    """Return convolutions in benchdnn's words, of a file or a single one; or a file's products. Raises UsageError."""
+    """Parse convolutions or products in benchdnn's notation. Raises UsageError."""
     name, word = ("conv", "convolutions") if kind is Conv else ("gemm", "products")
     if benchmark.problem is not kind:
         raise UsageError(f"--shapes {path}: {word} in benchdnn's words: python -m micro.{name} takes them")
@@ -146,13 +146,13 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
 
 
 def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
-    """Return the command that takes the calls which this one leaves out."""
+    """Return a hint to the command that measures the log's other operation; empty if it has no calls."""
     name, word, kind = ("gemm", "products", Gemm) if benchmark.problem is Conv else ("conv", "convolutions", Conv)
     return f"; its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
 
 
 def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:
-    """Return the other calls, the longest first."""
+    """Format the calls that are left out, those with the most time first."""
     ranked = sorted(others.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].count))
     return ", ".join(
         f"{name} {units.counted(calls.count, 'time')}{share(calls, log) if log else ''}" for name, calls in ranked
@@ -160,7 +160,7 @@ def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:
 
 
 def share(calls: Calls, total: Calls) -> str:
-    """Return the share of the logged time; empty where a call has no time."""
+    """Format the calls' share of the logged time; empty if a call has no time."""
     if calls.seconds is None or not total.seconds:
         return ""
     return f" ({calls.seconds / total.seconds:.1%} of the logged time)"

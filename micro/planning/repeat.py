@@ -14,15 +14,15 @@ PEAKS = {"fma": "peak/fp32", "mma": "peak/coarse"}  # contests of micro.cpu's gr
 
 @dataclass(frozen=True)
 class Repeat:
-    """A command that repeats its cases.
+    """Builder of command lines that repeat single cases of a command.
 
-    `swept`: operation and axis or setting, named whatever the value, since the command's default is another."""
+    `swept`: (operation, axis or setting) to be written always, since the command's default may differ."""
 
     command: str = "gemm"
     swept: frozenset[tuple[str, str]] = frozenset()
 
     def line(self, case: Case) -> str:
-        """Return the line that repeats a case; the whole command if it has no axes."""
+        """Return the line that repeats a case, or the command that contains it if it takes no axes."""
         device = f" --device {case.setting.device}"
         if self.command == "selftest" and case.role == "measured":
             return "python -m micro.selftest"

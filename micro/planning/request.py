@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 SHARE = {"%": 0.01}
 NEAREST = 8  # variants listed where a word is unknown and resembles none
 MOST_REPLICATES = 1000
-THREADS = 32  # a core, where oversubscription is measured
+THREADS = 32  # most per core, where oversubscription is measured
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A command, ready to be measured."""
+    """A command's contests, budget, outputs and answer, ready to be measured."""
 
     name: str
     contests: tuple[Contest, ...]
     budget: Budget
     devices: tuple[str, ...]  # to be opened; the first names the run's machine
-    swept: frozenset[tuple[str, str]]  # axes that a line which repeats a case names
+    swept: frozenset[tuple[str, str]]  # (operation, axis) written in lines that repeat a case
     until: str
     outputs: Outputs
-    answer: Callable[[Run], list[str]] | None = lambda run: []  # of its question, as `refine` and `kept`
+    answer: Callable[[Run], list[str]] | None = lambda run: []  # its question's, like `refine` and `kept`
     refine: Callable[[Run], list[Contest]] = lambda run: []
     kept: float = 0.0
-    why: str | None = None  # the contest that is to be explained
+    why: str | None = None  # name of the contest that --why explains
     replicates: int = 1  # how often all is measured
-    log: tuple[str, ...] = ()  # contents of a library's log, taken and left out
+    log: tuple[str, ...] = ()  # sentences on the file of --shapes: what is taken and left out
 
 
 def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
-    """Return the plan of the options. Raises UsageError."""
+    """Return the plan for a benchmark's options. Raises UsageError."""
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
             raise UsageError(f"{option}: it needs a run file, -o FILE")
@@ -131,7 +131,7 @@ def _operands(kind: type[Problem], axes: Mapping[str, tuple[Any, ...]], of_file:
 
 
 def _find(op: str, name: str, devices: Sequence[str]) -> None:
-    """Raise UsageError where there is no such variant; name those of the devices."""
+    """Raise UsageError with the devices' variants if there is no variant of this name."""
     try:
         find(op, name)
     except NoSuchVariant:
@@ -140,7 +140,7 @@ def _find(op: str, name: str, devices: Sequence[str]) -> None:
 
 
 def _settings(options: Options, devices: Sequence[str], operands: list[str], most: int) -> tuple[Setting, ...]:
-    """Return the settings of each device. Raise UsageError where it does not obey one, or for too many threads."""
+    """Return the settings on each device. Raises UsageError for unsupported ones or too many threads."""
     texts, cold = options.settings, _cold(options.settings["cold"], operands)
     chosen = {name: values(texts[name], KNOBS[name].value, option_of(name)) for name in ALONG if name != "device"}
     processors = [device for device in devices if "threads" not in kind_of(device).refuses]
@@ -173,7 +173,7 @@ def _refuse_threads(threads: Sequence[int], most: int) -> None:
 
 
 def _by_device(asked: Request) -> list[Request]:
-    """Split a request by device: a question is built for one at a time."""
+    """Split a request by device, since a question builds contests for a single device."""
     requests = []
     for device in dict.fromkeys(setting.device for setting in asked.settings):
         settings = tuple(setting for setting in asked.settings if setting.device == device)
@@ -241,7 +241,7 @@ def _contests(
 
 
 def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> list[Contest]:
-    """Return a question's contests, on each device by itself. Raises UsageError."""
+    """Return a question's contests, built separately for each device. Raises UsageError."""
     flag = next((option_of(name) for name, other in benchmark.questions.items() if other is question), "--net")
     build = partial(_built, question)
     contests = build(asked)
@@ -269,7 +269,7 @@ def _written_for(contests: Sequence[Contest]) -> bool:
 
 
 def _built(question: Question, asked: Request) -> list[Contest]:
-    """Build a question's contests; of two of one name the second is named after its device."""
+    """Build a question's contests on each device; a repeated name gets its device as a suffix."""
     contests: list[Contest] = []
     for request in _by_device(asked):
         taken = {contest.name for contest in contests}
@@ -304,7 +304,7 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
 
 
 def replicates(text: str) -> int:
-    """Parse how often all is measured. Raises UsageError."""
+    """Parse the number of replicates. Raises UsageError."""
     if not text.isdecimal() or not 1 <= int(text) <= MOST_REPLICATES:
         most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
         raise UsageError(f"--replicate {text}: give a whole number; {most}")

@@ -1,4 +1,4 @@
-"""Refusal of options that a plan would not use: ignored in silence, they would measure something else."""
+"""Refusal of options that a plan would not use, since silently ignoring them would mislead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from micro.planning.options import Options, option_of
 class AskedQuestion:
     """A question with its request and its contests.
 
-    `build`: the contests of another request; `several`: settings of which it takes more than one value."""
+    `build`: returns the contests of any request; `several`: settings that may have several values."""
 
     benchmark: Benchmark
     asked: Request
@@ -28,7 +28,7 @@ class AskedQuestion:
     several: tuple[str, ...] = ()
 
     def same(self, asked: Request) -> bool:
-        """Return whether another request has the same contests; a refused one has not."""
+        """Return whether another request builds the same contests; False if it is refused."""
         try:
             return list(self.build(asked)) == list(self.contests)
         except UsageError:
@@ -38,8 +38,8 @@ class AskedQuestion:
 def refuse_in_question(put: AskedQuestion) -> None:
     """Raise UsageError for options that the contests of a question do not use.
 
-    Several settings of a device, of which a question takes the first; values of axes and variants that are in none
-    of its cases; axes and variants that change none of its contests."""
+    These are several values of a setting of which a question uses the first; values of axes and variants that no case
+    has; and axes and variants that change no contest."""
     for device in dict.fromkeys(setting.device for setting in put.asked.settings):
         settings = [asdict(setting) for setting in put.asked.settings if setting.device == device]
         for name in ALONG:
@@ -57,7 +57,7 @@ def refuse_in_question(put: AskedQuestion) -> None:
 def refuse_nothing(
     benchmark: Benchmark, asked: Request, flag: str, build: Callable[[Request], Sequence[Contest]]
 ) -> None:
-    """Raise UsageError if a question has contests only without the axes and variants that were named."""
+    """Raise NothingWritten if a question has contests, but none with the named axes and variants."""
     if not asked.given & {"variant", *asked.axes} or not build(replace(asked, given=frozenset())):
         return
     named = {option_of(name): asked.axes[name] for name in asked.axes if name in asked.given}
@@ -71,7 +71,7 @@ def refuse_nothing(
 def _refuse_absent(put: AskedQuestion) -> None:
     """Raise UsageError for values of axes that no case has.
 
-    Where the question is of another operation, only for axes which that operation has."""
+    If the question measures another operation, only axes of that operation are checked."""
     asked = put.asked
     named = {axis: asked.axes[axis] for axis in asked.axes if axis in asked.given - set(put.benchmark.limiting)}
     every = [case.problem for contest in put.contests for case in contest.cases]
@@ -88,7 +88,7 @@ def _refuse_absent(put: AskedQuestion) -> None:
 
 
 def _taken(put: AskedQuestion, *refused: str) -> str:
-    """Return the axes that the question takes; nothing if the refused option is among them."""
+    """Format the axes that the question obeys; empty if a refused option is among them."""
     taken = [option_of(axis.name) for axis in fields(put.benchmark.problem) if _takes(put, axis)]
     if not taken or set(taken) & set(refused):
         return ""
@@ -96,7 +96,7 @@ def _taken(put: AskedQuestion, *refused: str) -> str:
 
 
 def _takes(put: AskedQuestion, axis: Field[Any]) -> bool:
-    """Return whether an axis, alone, is obeyed by all of the question's contests."""
+    """Return whether all contests of the question obey the axis if only this axis is named."""
     asked = replace(put.asked, axes=put.asked.axes | put.benchmark.sweep, given=put.asked.given & {"variant"})
     usual = _values(put.contests, axis.name)
     several = usual if len(usual) > 1 else ()
@@ -134,7 +134,7 @@ def _refuse_unused(put: AskedQuestion, axis: Field[Any]) -> None:
     if axis.name in put.benchmark.limiting:
         raise UsageError(f"{text}: {put.flag} measures nothing larger; leave one of the two out")
     measured = _values(put.contests, axis.name)
-    # A value that is the default's own changes nothing either: only where another would not, the axis is unused.
+    # The default's value changes nothing either: the axis is unused only if no other value changes anything.
     others = ((value,) for value in _others(axis, named))
     if set(measured) <= set(named) or not all(put.same(replace(asked, axes=rest | {axis.name: x})) for x in others):
         return
@@ -151,7 +151,7 @@ def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
 
 
 def _refuse_variants(put: AskedQuestion) -> None:
-    """Raise UsageError for variants that are in no case, or that do not change a question's choice."""
+    """Raise UsageError for variants that no case has, or that do not change what a question measures."""
     asked = put.asked
     ops = {benchmark.problem.op for benchmark in (put.benchmark, *put.benchmark.others)}  # not the peaks beside them
     cases = (case for contest in put.contests for case in contest.cases)
@@ -169,7 +169,7 @@ def _refuse_variants(put: AskedQuestion) -> None:
 
 
 def refuse_untimed(options: Options) -> None:
-    """Raise UsageError for options about timing or files, beside an option that times or writes nothing."""
+    """Raise UsageError for options on timing or files that are combined with --until or --profile."""
     timing = {
         "--replicate": options.replicate if options.replicate != "1" else None,
         "--budget": options.budget,

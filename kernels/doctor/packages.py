@@ -1,4 +1,4 @@
-"""Python packages and bindings to a GPU, checked by metadata and files without a slow or failing import."""
+"""Python packages and bindings to a GPU, checked by metadata and files without importing a package."""
 
 from __future__ import annotations
 

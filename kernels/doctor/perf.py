@@ -29,7 +29,7 @@ class Rights:
 
 
 def rights(root: Path = ROOT) -> Rights:
-    """Return whether this process may sample the Linux kernel, tested by opening a perf event."""
+    """Return this process's permissions, tested by opening a perf event and closing it again."""
     paranoid = number(root / "proc/sys/kernel/perf_event_paranoid")
     call = CALL.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     answer = None if call is None else ask(call)

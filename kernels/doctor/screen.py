@@ -1,4 +1,4 @@
-"""The doctor's printed report: a line per fact, in groups of at most 100 columns, in ASCII."""
+"""The doctor's printed report: facts in groups, wrapped at 100 columns, in ASCII."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def families(table: ModuleType) -> Mapping[str, Callable[[str], Variant[Any]]]:
 
 
 class NoSuchVariant(UsageError):
-    """A name that is neither a row of a table nor a user's kernel."""
+    """A requested variant name that is neither in the operation's table nor a user's kernel."""
 
 
 TIMES = r"(.+)\*(\d+)(~\w+)?"
@@ -86,8 +86,8 @@ def is_user(op: str, name: str) -> bool:
 def find(op: str, name: str) -> Variant[Any]:
     """Return a variant by name. Raises UsageError.
 
-    A name is a row; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run; or a
-    user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
+    A name is a table row's; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run;
+    or a user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
     if times := re.fullmatch(TIMES, name):
         from kernels import repeated  # imported here, as below, because most names do not need it
 

@@ -12,7 +12,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Measured peak rates by instruction set, on a GPU by type and unit, and by kind of memory traffic."""
+    """Measured peaks: FLOP/s by instruction set (on a GPU, type and unit), bytes/s by memory traffic."""
 
     measured: str
     environment: str

@@ -304,7 +304,7 @@ class Problem:
         return [Evidence(name, SPECIAL, *both) for name, both in judged.items()]
 
     def digests(self) -> dict[str, str]:
-        """Return the digest of the data behind each field that names data, such as a pattern or a file."""
+        """Return the data's digest by field, of fields that name data (a pattern, a file); by default empty."""
         return {}
 
     def excerpt_rows(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:

@@ -67,7 +67,7 @@ def written_for(variant: V, kind: Kind, name: str) -> V:
 
 
 class Device(Protocol):
-    """An open device."""
+    """An open device: memory, launches, clock and description."""
 
     kind: Kind
     name: str
@@ -93,7 +93,7 @@ class Device(Protocol):
         """Copy a view to the host, as float32, or as float64 if it holds int32 or int64."""
 
     def sync(self) -> None:
-        """Wait for everything enqueued."""
+        """Wait until the device has run all enqueued work."""
 
     def mark(self) -> Any:
         """Enqueue a time stamp and return it for `passed` and `between`."""
@@ -114,7 +114,7 @@ class Device(Protocol):
         """Stall the device until `release`, so that marks and launches are all enqueued before any runs."""
 
     def release(self) -> None:
-        """End `hold`."""
+        """Let the device run the work that was enqueued since `hold`."""
 
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
         """Return a function that makes `count` launches with the least overhead between them."""

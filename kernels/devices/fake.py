@@ -29,7 +29,9 @@ CACHES = (32 << 10, 1 << 20, 32 << 20)
 
 
 def kind(index: str = "") -> Kind:
-    """Return the simulated kind, with every step of a sample visible. Raises UsageError for another index."""
+    """Return the kind `index` (default cpu) as simulated, with samples made step by step.
+
+    Raises UsageError if `index` is no kind of device."""
     playable = [name for name in devices.kinds() if name != NAME]
     if index not in ("", *playable):
         raise UsageError(f"--device {NAME}:{index}: it plays one of {', '.join(playable)}")

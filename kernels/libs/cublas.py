@@ -189,7 +189,7 @@ def prepared(
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cuBLAS's version, read without a handle; it does not name its kernels."""
+    """Return cuBLAS's version, read without a handle, and no instruction set."""
     return by_properties("cuBLAS", cuda.load("cublas").cublasGetProperty), None
 
 

@@ -23,7 +23,7 @@ Operand = tuple[ctypes.c_void_p, int]
 
 
 def too_many(elements: int, option: str = "--images") -> str | None:
-    """Return why a tensor is too large for cuDNN, or None; `option`: the option that makes it smaller."""
+    """Return why a tensor is too large for cuDNN, or None if it fits; `option`: the option to reduce."""
     return f"cuDNN counts {elements} elements in 32 bits: a smaller {option}" if elements >= MOST else None
 
 

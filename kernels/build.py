@@ -14,7 +14,7 @@ from kernels import state
 from kernels.errors import BuildError, Unavailable
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-std=gnu11", "-Wall", "-Werror")
-# Calls within a file stay within it, although MKL, once loaded, exports a saxpy to everyone.
+# -Bsymbolic binds calls within a file to that file, although MKL, once loaded, exports a saxpy to every library.
 SHARED = ("-shared", "-fPIC", *(() if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)))
 
 
@@ -59,9 +59,9 @@ def cached(
     compile_to: Callable[[Path, Path], None],
     there: Callable[[Path], bool] = Path.exists,
 ) -> Path:
-    """Return the file that `compile_to(source, target)` writes, built once for each content and `words`.
+    """Return the file that `compile_to(source, target)` writes, cached by source content and `words`.
 
-    `{}` in `name` stands for the digest of content and words; `there` is the test that a target is complete. Raises
+    `{}` in `name` stands for the digest of content and words; `there` tests whether a target is complete. Raises
     BuildError if the disk is full or read-only, and whatever `compile_to` raises."""
     import hashlib
 
@@ -97,7 +97,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
 
 @functools.cache
 def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """Compile a C file and load it into this process; one handle for each source. Raises as `shared`."""
+    """Compile a C file and load it, once per source and flags. Raises BuildError, Unavailable."""
     path = shared(source, flags)
     try:
         return ctypes.CDLL(str(path))
@@ -107,7 +107,7 @@ def load(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 
 def address(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> int:
-    """Return the address of a function of a C file, for a compiled caller."""
+    """Return the address of a C file's function, compiled and loaded, for a caller in C."""
     place = ctypes.cast(getattr(load(source, flags), symbol), ctypes.c_void_p).value
     assert place is not None
     return place

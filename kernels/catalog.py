@@ -23,7 +23,7 @@ def operations() -> tuple[str, ...]:
 
 @functools.cache
 def problem_type(op: str) -> type[Problem]:
-    """Return the problem class of an operation. Raises UsageError."""
+    """Return the problem class of an operation. Raises UsageError for an unknown operation."""
     if op not in operations():
         raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
     names = vars(importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}")).values()
@@ -31,9 +31,9 @@ def problem_type(op: str) -> type[Problem]:
 
 
 def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
-    """Yield the modules that hold an operation's rows, each imported only when it is reached.
+    """Yield the modules that hold an operation's variants, each imported only when it is reached.
 
-    These are variants.py and one module for each kind of kernel with imports of its own, such as cuda_variants.py."""
+    These are variants.py, and one module per kind of kernel with special imports, such as cuda_variants.py."""
     problem_type(op)
     yield importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}.variants")
     for path in sorted((Path(__file__).parent / "ops" / op).glob(f"{kernels}_variants.py")):
@@ -42,18 +42,18 @@ def _tables(op: str, kernels: str = "*") -> Iterator[ModuleType]:
 
 @functools.cache
 def variants(op: str) -> tuple[Variant[Any], ...]:
-    """Return all rows of an operation's table."""
+    """Return all variants of an operation, the rows of its table."""
     return tuple(row for table in _tables(op) for row in table.VARIANTS)
 
 
 @functools.cache
 def rows(op: str, kernels: str) -> tuple[Variant[Any], ...]:
-    """Return the rows of an operation's table that are written for one kind of device."""
+    """Return an operation's variants that are written for the kind of device `kernels`."""
     return tuple(row for table in _tables(op, kernels) for row in table.VARIANTS if row.device == kernels)
 
 
 def bounding(op: str, kernels: str) -> str:
-    """Return the name of an operation's ceiling row on one kind of device. Raises UsageError without one."""
+    """Return the name of an operation's ceiling variant on a kind of device. Raises UsageError if none."""
     for row in rows(op, kernels):
         if CEILING in row.roles:
             return row.name
@@ -61,20 +61,20 @@ def bounding(op: str, kernels: str) -> str:
 
 
 def families(table: ModuleType) -> Mapping[str, Callable[[str], Variant[Any]]]:
-    """Return the makers of a table's parametrized variants by family, the word before the colon."""
+    """Return a table's functions that build parametrized variants, by family (the word before the colon)."""
     by_word: Mapping[str, Callable[[str], Variant[Any]]] = getattr(table, "FAMILIES", {})
     return by_word
 
 
 class NoSuchVariant(UsageError):
-    """A name that is neither a row of a table nor a user's kernel."""
+    """A requested variant name that is neither in the operation's table nor a user's kernel."""
 
 
 TIMES = r"(.+)\*(\d+)(~\w+)?"
 
 
 def is_user(op: str, name: str) -> bool:
-    """Return whether a variant's name is that of a user's kernel and of no table."""
+    """Return whether `name` has the form of a user's kernel and is in no table of the operation."""
     single = re.fullmatch(TIMES, name)
     inner = single[1] if single else name
     family = inner.partition(":")[0]
@@ -86,8 +86,8 @@ def is_user(op: str, name: str) -> bool:
 def find(op: str, name: str) -> Variant[Any]:
     """Return a variant by name. Raises UsageError.
 
-    A name is a row; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run; or a
-    user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
+    A name is a table row's; `family:parameter`; `row*20`, twenty calls as one launch, and `row*20~b`, its control run;
+    or a user's `module:NAME`, `file.py:NAME` or `file.c:NAME`."""
     if times := re.fullmatch(TIMES, name):
         from kernels import repeated  # imported here, as below, because most names do not need it
 

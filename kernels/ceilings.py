@@ -1,4 +1,4 @@
-"""The file of ceilings that `python -m micro.ceiling` measured last."""
+"""The last ceilings that `python -m micro.ceiling` measured, in a JSON file per device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Measured peak rates by instruction set, on a GPU by type and unit, and by kind of memory traffic."""
+    """Measured peaks: FLOP/s by instruction set (on a GPU, type and unit), bytes/s by memory traffic."""
 
     measured: str
     environment: str
@@ -25,10 +25,10 @@ def _file(device: str) -> str:
 
 
 def save(ceilings: Ceilings, device: str = CPU) -> None:
-    """Write the ceilings to this user's state folder, replacing the last ones of that device."""
+    """Write the ceilings to this user's state folder, replacing the device's previous ceilings."""
     state.write(_file(device), json.dumps(asdict(ceilings)))
 
 
 def load(device: str = CPU) -> Ceilings | None:
-    """Return this user's last ceilings of a device, or None if there are none that can be read."""
+    """Return this user's last ceilings of a device, or None if the file is missing or unreadable."""
     return state.load(_file(device), Ceilings)

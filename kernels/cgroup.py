@@ -1,4 +1,4 @@
-"""Processor time that the cgroups of this process allow."""
+"""The limit on processor time set by this process's cgroups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernels.textfile import ROOT, number, read
 
 
 def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
-    """Return whether a cgroup limits processor time, and the limit in processors; None: not known."""
+    """Return whether a cgroup limits processor time (None: unknown), and the limit in processors, or None."""
     mount, memberships = root / "sys/fs/cgroup", read(root / "proc/self/cgroup")
     if memberships is None or not os.access(mount, os.X_OK):
         return None, None
@@ -24,7 +24,7 @@ def quota(root: Path = ROOT) -> tuple[bool | None, float | None]:
 
 
 def _cgroups(mount: Path, memberships: str) -> Iterator[Path]:
-    """Yield the folders whose limits apply to this process: its cgroup and all above, of both versions."""
+    """Yield the folders of this process's cgroups and their parents, of cgroup versions 1 and 2."""
     for line in memberships.splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and "cpu" not in controllers.split(","):
@@ -39,7 +39,7 @@ def _cgroups(mount: Path, memberships: str) -> Iterator[Path]:
 
 
 def _limits(folder: Path) -> Iterator[float | None]:
-    """Yield a cgroup's limits in processors; None for a file that exists and holds no limit."""
+    """Yield a cgroup's limits in processors: infinity without a limit, None for an unreadable file."""
     for name in ("cpu.max", "cpu.cfs_quota_us"):
         if os.path.exists(folder / name):
             words = (read(folder / name) or "").split()

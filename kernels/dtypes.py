@@ -1,8 +1,8 @@
 """Element types: their bytes, their unit roundoff, and their representation in memory.
 
-TF32 is no type of memory: its operands are float32, whose last bits a product drops. NumPy has no bfloat16: a
-bfloat16 array is an array of uint16, the bits. Products of int8 are summed, exactly, in int32. Labels and other
-indices are int32 or int64. The least value of either integer type stands for NaN."""
+TF32 operands are stored as float32, whose last bits a product drops. NumPy has no bfloat16: a bfloat16 array is a
+uint16 array of the bits. Products of int8 are summed exactly in int32. Labels and other indices are int32 or int64.
+The least value of int32 and of int64 stands for NaN."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[Any]"
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4, "int64": 8}
-UNIT_ROUNDOFF = {  # of int8 that of the float64 by which its exact sums are judged
+UNIT_ROUNDOFF = {  # for int8, that of the float64 arithmetic that checks its exact sums
     "fp32": 2.0**-24,
     "tf32": 2.0**-11,
     "fp16": 2.0**-11,
     "bf16": 2.0**-8,
     "int8": 2.0**-45,
 }
-LEAST_POSITIVE = {"fp16": 2.0**-24}  # where data reach below the normal numbers, whose roundings are relative
+LEAST_POSITIVE = {"fp16": 2.0**-24}  # of types whose data reach the subnormal numbers, where errors are absolute
 STORED = {  # NumPy types in memory
     "fp32": "f4",
     "tf32": "f4",
@@ -35,7 +35,7 @@ STORED = {  # NumPy types in memory
     "int64": "i8",
 }
 LEAST = {"int32": -(2.0**31), "int64": -(2.0**63)}
-SPREAD = 32.0  # of normal numbers that become whole ones of eight bits
+SPREAD = 32.0  # standard deviation of normal numbers that are rounded to integers
 DATA = ("normal", "uniform", "integers", "zeros")  # distributions of operands
 MAGNITUDES = "magnitudes"  # absolute normal numbers, for nonnegative operands under "normal"
 NOT_A_NUMBER = 0x7FC0  # bfloat16's
@@ -43,7 +43,7 @@ NOT_A_NUMBER = 0x7FC0  # bfloat16's
 
 @functools.cache
 def stored_as(kind: Any) -> str:
-    """Return the element type of an array whose NumPy type is `kind`."""
+    """Return the element type that is stored as NumPy type `kind`; float32 gives "fp32", never "tf32"."""
     return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32", "int64")}[np.dtype(kind).str[1:]]
 
 
@@ -64,7 +64,7 @@ def encode(x: Array, dtype: str) -> Array:
 
 
 def decode(x: Array) -> Array:
-    """Return stored numbers as float32, int32 and int64 below 2^53 exactly as float64; uint16 is bfloat16."""
+    """Return stored numbers as float32, or int32 and int64 as float64; uint16 holds bfloat16 bits."""
     if x.dtype in (np.int32, np.int64):
         return np.where(x == np.iinfo(x.dtype).min, np.nan, x.astype(np.float64))
     if x.dtype == np.uint16:
@@ -76,8 +76,8 @@ def decode(x: Array) -> Array:
 def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
     """Return `count` random numbers as stored in memory.
 
-    `data`: standard normal, with or without sign; uniform in [0, 1); whole from −8 to 8; or zeros. `seed` may be a
-    generator."""
+    `data`: "normal", or its "magnitudes"; "uniform" in [0, 1); "integers" from −8 to 8; "zeros". `seed`: an integer
+    or a generator."""
     rng = np.random.default_rng(seed)
     if data == "zeros":
         return np.zeros(count, STORED[dtype])
@@ -90,10 +90,10 @@ def drawn(seed: Any, count: int, dtype: str, data: str = "normal") -> Array:
 
 
 def spread(dtype: str) -> Any:
-    """Return the factor that makes normal numbers typical of a type; 1 except for whole numbers."""
+    """Return the factor on standard normal numbers before rounding: 32 for int8 and int32, else 1."""
     return np.float32(SPREAD if dtype in ("int8", "int32") else 1.0)
 
 
 def rounded(x: Array, dtype: str) -> Array:
-    """Return the nearest values that memory of this type can hold, as float32; `x` itself if it holds all."""
+    """Return `x` rounded to the nearest values of `dtype`, as float32; `x` itself if stored as float32."""
     return x if STORED[dtype] == "f4" else decode(encode(x, dtype))

@@ -31,7 +31,7 @@ class NoRoom(Unavailable):
 
 
 class KernelError(SuiteError):
-    """A fault of a kernel."""
+    """A fault of a kernel, which becomes its case's status and reason."""
 
 
 class BuildError(KernelError):
@@ -53,7 +53,7 @@ class LeftRunning(WrongResult):
 
 
 def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
-    """Return a hint for an unknown word: the nearest of `choices`, else all, or the `most` nearest."""
+    """Return a hint for an unknown word: a close match, else all `choices`, or the `most` nearest."""
     import difflib
 
     names = list(choices)

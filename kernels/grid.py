@@ -1,4 +1,4 @@
-"""Launches of a CUDA file's kernels by their geometry."""
+"""Launches of a CUDA file's kernels, described by Geometry objects."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def prepared(source: Path, launches: Callable[[Any, Any], Sequence[Geometry]]) -
 def solving(
     source: Path, launches: Callable[[Any, str], Sequence[Geometry]], kernel: Callable[[Any], str]
 ) -> Callable[[Any, Any, object], Bind]:
-    """Return a variant's `prepare` for the launches of the kernel that `kernel(problem)` names."""
+    """Return a variant's `prepare` for `launches(problem, name)`; `kernel(problem)` returns the name."""
     return prepared(source, lambda problem, device: launches(problem, kernel(problem)))
 
 
 def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], device: Any) -> Bind:
-    """Return a bind of the launches to buffers in the order of `names`. Raises BuildError."""
+    """Return a function that binds the launches to buffers in the order of `names`. Raises BuildError."""
     size = max((x[1] for g in geometries for x in g.arguments if x[0] == "workspace"), default=0)
     workspace = device.allocate(int(size)) if size else None
     for geometry in geometries:
@@ -46,7 +46,7 @@ def bound(source: Path, geometries: Sequence[Geometry], names: Sequence[str], de
 
 
 def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int], device: Any) -> Callable[[], None]:
-    """Return one call of all launches; `places`: addresses by name of the operands and of the `workspace`."""
+    """Return a function that makes all launches; `places`: addresses of operands and of "workspace"."""
     ready = [
         (
             device.function(source, x.kernel, x.arch),
@@ -66,7 +66,7 @@ def calls(source: Path, geometries: Sequence[Geometry], places: Mapping[str, int
 
 
 def _passed(argument: Argument, places: Mapping[str, int]) -> Any:
-    """Return an argument as CuPy takes it, a number of exactly the parameter's type."""
+    """Return an argument for CuPy: a NumPy scalar of exactly the kernel parameter's type."""
     kind, value = argument
     if kind == "operand":
         return np.uint64(places[str(value)])

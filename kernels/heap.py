@@ -8,19 +8,19 @@ from kernels.errors import UsageError
 
 POLICIES: dict[str, dict[str, str]] = {
     "default": {},
-    # glibc keeps its memory: it maps no block separately, and returns none. It grows in pieces of 64 MiB, so that
-    # it has soon grown for good.
+    # glibc keeps its memory: it maps no block separately, and returns none. The heap grows by 64 MiB at a time, so
+    # that growth soon ends.
     "keep": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(64 << 30), "MALLOC_TOP_PAD_": str(64 << 20)},
 }
 
 
-SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # preloaded for their products; they do not change the allocator
+SHIMS = ("mkl_intel", "sgemm_openblas", "blis")  # preloaded libraries that do not change the allocator
 
 
 def variables(asked: str) -> dict[str, str]:
     """Return the environment variables of an allocator policy.
 
-    Raises UsageError for an unknown policy, another C library, or an environment that already sets one."""
+    Raises UsageError for an unknown policy, another C library, or an environment that already steers the allocator."""
     if asked not in POLICIES:
         raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():

@@ -1,6 +1,6 @@
-"""Instruction sets of libraries, set by environment variables that they read at load, and checked.
+"""Instruction sets of libraries, selected by environment variables read at load, and verified.
 
-The check relies on what a library reports, because MKL silently ignores its own switch on AMD."""
+Verification uses a library's own report, because MKL silently ignores its variable on AMD."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAMILIES = {  # OpenBLAS's kernel families (DYNAMIC_ARCH), and their instruction
     "NEOVERSEV1": "sve",
     "NEOVERSEN2": "sve",
 }
-SETS = {  # each library's variable and name of a set
+SETS = {  # each library's environment variable, and its name for the set
     "sse4.2": {
         "OPENBLAS_CORETYPE": "Nehalem",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
@@ -53,7 +53,7 @@ BITS = {"sse4.2": 128, "avx": 256, "avx2": 256, "avx512": 512}  # of a register
 
 
 def variables(asked: str) -> dict[str, str]:
-    """Return the variables by which libraries take a set, or OpenBLAS a kernel family. Raises UsageError."""
+    """Return the variables that select an instruction set or an OpenBLAS family. Raises UsageError."""
     if asked == "default":
         return {}
     if asked in SETS:
@@ -64,7 +64,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
-    """Return why the requested set does not run, or None; `kernel` and `observed` are a library's reports."""
+    """Return why a library that reports `kernel` and `observed` lacks the requested set, or None."""
     if asked == "default":
         return None
     if observed is None:

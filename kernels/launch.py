@@ -1,4 +1,4 @@
-"""One call of a kernel, bound to its operands and ready to be timed."""
+"""Kernel calls bound to their operands and ready to be timed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The compiled way into a launch: `function(argument)`, a C function and a structure.
+    """The C entry point of a launch: `function(argument)`, a C function and a structure.
 
-    A compiled loop moves a launch through it without Python."""
+    A compiled loop calls it without Python, and moves the launch to other operands by writing their addresses."""
 
     function: int
     argument: ctypes.Structure
     slots: tuple[int, ...]  # byte offsets of the operands' addresses in the structure, in the problem's order
-    keep: tuple[object, ...] = ()
-    single: tuple[int, int] | None = None  # function, and offset of its argument, of one call of a launch of several
+    keep: tuple[object, ...] = ()  # objects whose memory the structure points to
+    single: tuple[int, int] | None = None  # lighter call for warming: function, and its argument's offset in `argument`
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Launch:
     workspace: int = 0  # bytes
     entry: Entry | None = None
     capturable: bool = False  # on CUDA, may be recorded into a graph
-    kernels: int = 0  # most that one call enqueues on a GPU's stream; 0: not known
-    kernel: tuple[str | None, str | None] | None = None  # as a Variant's, where it depends on the problem
+    kernels: int = 0  # most kernels that one call enqueues on a GPU's stream; 0: unknown
+    kernel: tuple[str | None, str | None] | None = None  # replaces Variant.kernel() if it depends on the problem
 
 
 def held(call: Callable[[], object], keep: object, **fields: Any) -> Launch:
-    """Return a launch of `call` that keeps the objects whose memory it uses; `fields` are Launch's."""
+    """Return a launch of `call` that keeps alive `keep`, whose memory it uses; `fields` are Launch's."""
 
     def run(keep: object = keep) -> None:
         call()
@@ -44,7 +44,7 @@ def held(call: Callable[[], object], keep: object, **fields: Any) -> Launch:
 
 
 def in_turn(steps: Sequence[Callable[[], object]], keep: object) -> Callable[[], None]:
-    """Return one call that makes all `steps` in order; `keep` holds the memory whose addresses they use."""
+    """Return a function that calls all `steps` in order and keeps alive `keep`, whose memory they use."""
 
     def call(keep: object = keep) -> None:
         for step in steps:
@@ -61,9 +61,9 @@ def in_order(
     capturable: bool = False,
     kernel: tuple[str | None, str | None] | None = None,
 ) -> Launch:
-    """Return a launch of several calls in order; `each`: most kernels of one call.
+    """Return a launch that makes `calls` in order, each of which enqueues at most `each` kernels.
 
-    `keep` holds what the calls need; the other parameters are Launch's fields."""
+    `keep` holds the memory that the calls use; the other parameters are Launch's fields."""
     run = in_turn(calls, keep)
     return Launch(run, workspace=workspace, capturable=capturable, kernels=each * len(calls), kernel=kernel)
 

@@ -10,7 +10,7 @@ __all__ = ["np"]
 
 
 class _Lazy(ModuleType):
-    """A stand-in that becomes a module with the package's own content when an attribute is first read."""
+    """A stand-in for a package, which imports the package when an attribute is first read."""
 
     def __getattr__(self, name: str) -> Any:
         package = importlib.import_module(self.__name__)

@@ -22,7 +22,7 @@ ALONE = openmp.Axis("", 1, {})  # one thread divides nothing
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """Return the compiler flags that include maths.c, with its digest, so that a change of it recompiles."""
+    """Return the compiler flags that include maths.c; its digest is a flag, so that a change recompiles."""
     return ("-include", str(MATHS), f"-DMATHS={zlib.crc32(MATHS.read_bytes())}")
 
 
@@ -47,10 +47,10 @@ def prepared(
 ) -> Callable[[Any, Any, Any], Bind]:
     """Return a variant's `prepare` for the function `symbol(problem)` of a C file.
 
-    `argument(problem)` returns a fresh structure, its fields named as the operands, and the objects to keep alive
-    with it; of a class of structures the integers are the problem's. The field `scratch` gets that many bytes.
-    `axis(problem)` is divided among several threads; without, one thread runs. `registers`: whether the widest
-    registers of the file's code are this function's."""
+    `argument(problem)` returns a fresh structure with a field per operand, and the objects to keep alive with it; or
+    `argument` is a structure class, whose int64 fields are set from the problem's. The field `scratch` points to
+    `scratch(problem)` bytes. Threads divide `axis(problem)`; without an axis, only one thread may be requested.
+    `registers`: report the widest registers in the file's code as this function's."""
 
     def prepare(problem: Any, device: Any, setting: Setting) -> Bind:
         outer = axis(problem) if axis else None

@@ -1,4 +1,4 @@
-"""Operations that move numbers unchanged, with operands of one row."""
+"""Base of operations that copy numbers unchanged between one-row operands."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kernels.lazy import np
 from kernels.problem import Excerpt, Operand, Problem
 
 LENGTH = 4  # bytes of a number
-SPECIAL = (math.nan, math.inf)  # a copy of them is the same
+SPECIAL = (math.nan, math.inf)  # values that a copy must preserve
 
 
 def some(problem: Problem, rng: np.random.Generator, count: int, **part: Any) -> Excerpt:
-    """Return an excerpt of random elements of operands of `count` numbers each.
+    """Return an excerpt: random elements of operands that hold `count` numbers each.
 
-    The excerpt is a problem of that `size` in bytes; `part`: its other fields where they differ."""
+    The excerpt's problem has their `size` in bytes; `part`: its other fields that differ from the problem's."""
     elements = places.elements(rng, count)
     return problem.excerpt_elements(elements, **{"size": LENGTH * len(elements)} | part)
 
 
 @dataclass(frozen=True)
 class Moved(Problem):
-    """Move of a vector x of `size` bytes to y."""
+    """Base of operations that copy a vector x of `size` bytes to y."""
 
     if TYPE_CHECKING:
         size: int

@@ -22,7 +22,7 @@ KINDS = {
 
 
 def structure(*groups: str) -> type[ctypes.Structure]:
-    """Return the class of a C structure by its fields in order, as `structure("pointer: x y", "int64: count")`."""
+    """Return the class of a C structure, such as `structure("pointer: x y", "int64: count")`."""
     pairs = (group.split(":") for group in groups)
     fields = [(name, KINDS[kind]) for kind, names in pairs for name in names.split()]
     return type("Argument", (ctypes.Structure,), {"_fields_": fields})
@@ -39,7 +39,7 @@ def launch(
     keep: tuple[object, ...] = (),
     kernel: tuple[str | None, str | None] | None = None,
 ) -> Launch:
-    """Return a launch of `function(&argument)`, whose fields `names` take the buffers' addresses."""
+    """Return a launch of `function(&argument)`; the argument's fields `names` are the buffers' addresses."""
     for name, buffer in zip(names, buffers, strict=True):
         setattr(argument, name, buffer.ctypes.data)
     slots = tuple(getattr(type(argument), name).offset for name in names)

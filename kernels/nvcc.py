@@ -1,4 +1,4 @@
-"""CUDA C files compiled to cubins, cached as in `build`; their kernels' resources and launch geometry."""
+"""CUDA C files compiled to cubins (cached as by `build`), and their kernels' resources and geometry."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ Triple: TypeAlias = tuple[int, int, int]
 class Geometry:
     """One launch of one kernel: blocks, threads of a block, bytes of dynamic shared memory, arguments.
 
-    An argument is its kind and its value: an operand's name, for its address; a number; or the bytes of the
-    workspace, for the address of a block of that size, the same block in all launches of a problem."""
+    An argument is a pair of kind and value: an operand's name stands for its address, a workspace's size in bytes for
+    the address of a block that all launches of a problem share, and a number for itself."""
 
     kernel: str
     grid: Triple
     block: Triple
     arguments: tuple[Argument, ...]
     shared: int = 0
-    arch: str = ""  # the only architecture that the source is for, as sm_90a; else the device's
+    arch: str = ""  # the only architecture that the source supports, such as sm_90a; "": the device's
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
     """Registers and memory that ptxas assigned to a kernel."""
 
-    registers: int  # a thread
-    spill_stores: int  # bytes a thread, as loads and stack
+    registers: int  # per thread
+    spill_stores: int  # bytes per thread, as are spill_loads and stack
     spill_loads: int
     stack: int
-    shared: int  # bytes a block, static
+    shared: int  # static bytes per block
 
 
 def over(
     kernel: str, blocks: int, threads: int, operands: Iterable[str], *rest: Argument | float, arch: str = ""
 ) -> Geometry:
-    """Return a launch of a row of blocks that takes operands, then the `rest`: int as int64, float as float32."""
+    """Return a one-dimensional launch on operands, then `rest` (int as int64, float as float32)."""
     places: Iterator[Argument] = (("operand", name) for name in operands)
     passed: Iterator[Argument] = (
         x if isinstance(x, tuple) else ("float32", x) if isinstance(x, float) else ("int64", x) for x in rest
@@ -68,7 +68,7 @@ def over(
 
 
 def find() -> Path | None:
-    """Return nvcc's path, or None: $NVCC alone if it is set; else from PATH, NVIDIA's folder or the wheel."""
+    """Return nvcc's path, or None: $NVCC if set; else from PATH, $CUDA_HOME, /usr/local/cuda or a wheel."""
     import shutil  # imported here, as below, because plans do not need it
 
     asked = os.environ.get("NVCC")
@@ -88,7 +88,7 @@ def _places() -> Iterator[str | Path]:
 
 
 def missing() -> str | None:
-    """Return why CUDA files cannot be compiled here, with the remedy, or None."""
+    """Return why CUDA files cannot be compiled here, with the remedy, or None if nvcc is here."""
     if find():
         return None
     asked = os.environ.get("NVCC")
@@ -105,7 +105,7 @@ def version(path: Path) -> str:
 
 
 def cubin(source: Path, arch: str) -> Path:
-    """Compile a CUDA file for `arch`, as sm_90, and return the cubin's path. Raises BuildError, Unavailable."""
+    """Compile a CUDA file for `arch`, such as sm_90; return the cubin. Raises BuildError, Unavailable."""
     path = find()
     if path is None:
         raise Unavailable(missing())
@@ -120,12 +120,12 @@ def cubin(source: Path, arch: str) -> Path:
 
 
 def resources(source: Path, arch: str) -> dict[str, Resources]:
-    """Return the resources of each kernel of a CUDA file on `arch`. Raises as `cubin`."""
+    """Return the resources of a CUDA file's kernels on `arch`. Raises BuildError, Unavailable."""
     return read(_words(cubin(source, arch)).read_text("utf-8"))
 
 
 def read(text: str) -> dict[str, Resources]:
-    """Parse the output of `ptxas -v`. Raises BuildError."""
+    """Parse the output of `ptxas -v` into resources by kernel. Raises BuildError."""
     by_kernel = {}
     for part in text.split("Compiling entry function '")[1:]:
         name = part.partition("'")[0]

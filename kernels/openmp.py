@@ -1,4 +1,4 @@
-"""The suite's C kernels in a setting: compiled for its instruction set, an outer axis split by OpenMP."""
+"""The suite's C kernels, compiled for a setting's instruction set and divided among OpenMP's threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDEST = {"zmm": 512, "ymm": 256, "xmm": 128}  # bits
 
 @functools.cache
 def widest(path: Path) -> int | None:
-    """Return the bits of the widest register in a shared object's code; None without code or objdump."""
+    """Return the bits of the widest vector register in a shared object; None without any or objdump."""
     import shutil
     import subprocess
 
@@ -38,17 +38,17 @@ SOURCE = Path(__file__).with_name("divided.c")
 OPENMP = ("-fopenmp",)
 POINTER, INT64 = ctypes.c_void_p, ctypes.c_int64
 MOST = 512  # bytes of a kernel's structure, as in divided.c
-NAMED = {"sse4.2": "sse", "avx": "avx", "avx2": "avx2", "avx512": "avx512"}  # as a processor's sets are named
+NAMED = {"sse4.2": "sse", "avx": "avx", "avx2": "avx2", "avx512": "avx512"}  # --isa's names, and instruction_sets()'s
 
 
 class Moved(ctypes.Structure):
-    """`moved` of divided.c."""
+    """Structure `moved` of divided.c: a pointer field's offset, and the bytes by which it moves."""
 
     _fields_ = (("offset", INT64), ("stride", INT64))
 
 
 class Plan(ctypes.Structure):
-    """`divided` of divided.c; a kernel's own field may have any other name."""
+    """Structure `divided` of divided.c; the prefix keeps its fields apart from the kernel's fields."""
 
     _fields_ = (
         *((f"divided_{name}", POINTER) for name in ("run", "by_part", "by_thread")),
@@ -60,11 +60,11 @@ class Plan(ctypes.Structure):
 class Axis:
     """The outer axis of a problem, which threads divide."""
 
-    count: str  # the structure's field that holds the length
+    count: str  # field of the kernel's structure that holds the length
     total: int  # the length
     strides: Mapping[str, int]  # bytes by which each pointer moves for one step along the axis
-    grain: int = 1  # threads take multiples of it
-    apart: Mapping[str, int] = field(default_factory=dict)  # bytes of each thread's part behind a pointer
+    grain: int = 1  # each thread's share, except the last, is a multiple of it
+    apart: Mapping[str, int] = field(default_factory=dict)  # bytes between the threads' private areas, by pointer
 
 
 def flags(setting: Setting) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def launched(
     keep: tuple[object, ...] = (),
     **more: Any,
 ) -> Launch:
-    """Return a launch as kernels.native.launch does, on the requested threads. Raises Unavailable."""
+    """Return the launch of kernels.native.launch, divided among the setting's threads. Raises Unavailable."""
     if setting.threads == 1:
         return launch(function, argument, names, buffers, keep=keep, **more)
     _refuse_fewer(setting.threads)
@@ -131,7 +131,7 @@ def _structure(inner: type[ctypes.Structure]) -> type[ctypes.Structure]:
 def _divided(
     function: int, argument: ctypes.Structure, threads: int, axis: Axis
 ) -> tuple[ctypes.Structure, tuple[object, ...]]:
-    """Return the plan with a copy of the argument behind it, and the objects that the plan points to."""
+    """Return the plan followed by a copy of `argument`, and the objects that the plan points to."""
     inner = type(argument)
     plan = _structure(inner)()
     by_part, by_thread = (_moved(inner, steps) for steps in (axis.strides, axis.apart))

@@ -1,4 +1,4 @@
-"""Places of operands that a verified sample checks, few enough for a float64 answer within 1 ms."""
+"""Random indices of elements that a verified sample checks, few enough for a float64 answer in 1 ms."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 Places: TypeAlias = "tuple[NDArray[np.int64], ...]"
 
-ELEMENTS = 1 << 12  # of an operand that is looked at whole
-BLOCK = 64  # elements that lie together where a part is taken
+ELEMENTS = 1 << 12  # size of the largest operand that is checked in full
+BLOCK = 64  # adjacent elements per block, if only a part is checked
 TERMS = 1 << 19  # multiply-adds of a product in float64: a tenth of a millisecond
-FEW = 64  # blocks of rows: each is a copy of its own from a GPU
-READ = 1 << 19  # elements of its inputs
+FEW = 64  # most blocks of rows, because each is copied from a GPU separately
+READ = 1 << 19  # elements of a product's inputs
 
 
 def every(shape: Sequence[int]) -> Places:
-    """Return all places of an operand."""
+    """Return all indices of an operand of this shape, axis by axis."""
     return tuple(np.arange(extent) for extent in shape)
 
 
 def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> NDArray[np.int64]:
-    """Return at most `most` places of an axis: all, or random blocks, the end as likely as the rest."""
+    """Return at most `most` indices of an axis: all, or random blocks, the last as likely as any other."""
     if extent <= most:
         return np.arange(extent)
     count = -(-extent // block)
@@ -35,17 +35,17 @@ def blocks(rng: np.random.Generator, extent: int, most: int, block: int = 1) -> 
 
 
 def elements(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Return places of an elementwise operation's operand."""
+    """Return indices to check of an elementwise operation's operand of `count` elements."""
     return blocks(rng, count, ELEMENTS if count <= ELEMENTS else ELEMENTS // 2, BLOCK)
 
 
 def rows(rng: np.random.Generator, count: int, width: int) -> NDArray[np.int64]:
-    """Return rows of an operation that treats each row of `width` elements by itself, at least one row."""
+    """Return rows to check of an operation on independent rows of `width` elements, at least one row."""
     return blocks(rng, count, max(1, 2 * ELEMENTS // max(1, width)))
 
 
 def tile(rng: np.random.Generator, m: int, n: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows and columns of a product of k terms that take a tenth of a millisecond in float64."""
+    """Return rows and columns to check of an m×n product of k terms, in a tenth of a ms in float64."""
     most = max(1, min(TERMS // k, 4 * ELEMENTS))  # elements of the result
     down = min(m, max(min(int(most**0.5), max(1, READ // (2 * k))), most // n))
     across = min(n, max(1, min(most // down, READ // (2 * k))))

@@ -1,4 +1,4 @@
-"""Problem: one operation at one size; its fields are its axes, its methods operands, answer and cost."""
+"""Problem: an operation at one size; its fields are axes, its methods give operands, answer and cost."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Arrays: TypeAlias = "Mapping[str, Array]"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One array of a problem, row-major."""
+    """A row-major array that a problem reads or writes."""
 
     name: str
     shape: tuple[int, ...]  # elements
     role: Literal["in", "out", "inout"]
     dtype: str = "fp32"
-    pad: int = 0  # elements between rows
-    below: int = 0  # of indices and lengths, the first number that is too large; 0 of others
-    nonnegative: bool = False  # of second moments and other sums of squares, drawn without a sign
-    drawn_by_index: bool = False  # values come from the problem's `indices`, as one-hot rows do
+    pad: int = 0  # elements of padding after each row
+    below: int = 0  # exclusive upper bound of indices and lengths; 0 for other operands
+    nonnegative: bool = False  # drawn without a sign, such as second moments and other sums of squares
+    drawn_by_index: bool = False  # values come from the problem's method `indices`, as one-hot rows do
 
     @property
     def ld(self) -> int:
@@ -68,7 +68,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison of the output `operand` with the truth, elementwise; its judge may overwrite `error`."""
+    """Elementwise |error| and bound of the output `operand` in one test; the judge may overwrite `error`."""
 
     operand: str
     test: str
@@ -86,8 +86,8 @@ def axis(
 ) -> Any:
     """Return a dataclass field that is an axis: an option, a part of the problem's name and a column.
 
-    `shown`: how a report prints the axis, by default name and value; of a `word` the value alone, of `bytes` with a
-    binary prefix."""
+    `shown`: how a report prints the axis: "" as name and value, "word" as the value alone, "bytes" with a binary
+    prefix."""
     metadata = {"help": help, "low": low, "choices": choices, "shown": shown}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -96,21 +96,21 @@ DIRECTIONS = ("forward", "dgrad", "wgrad", "update", "step")  # the same words i
 
 
 def direction(help: str, default: str, *names: str, others: tuple[str, ...] = ()) -> Any:  # noqa: A002  as above
-    """Return a problem's axis with these directions as choices, and an operation's `others` beside them."""
+    """Return an axis whose choices are `default`, the directions `names` and the operation's `others`."""
     assert {default, *names} <= {*DIRECTIONS, *others}, f"{default}, {names}: directions are {DIRECTIONS}"
     choices = tuple(dict.fromkeys((default, *names, *others)))
     return axis(help, default, choices=choices)
 
 
 def plain(value: object) -> str:
-    """Return a field's value as in a problem's name: exact, and a whole number without `.0`."""
+    """Return a field's value as printed in a problem's name: exact, a whole float without `.0`."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return str(value)
 
 
-GRADED, SPECIAL = "graded", "special"  # probes beyond an operation's `probes`; see the properties of these names
-NUMBERS = (1 << 20) + 61  # drawn for one array; a longer one repeats them at an odd period
+GRADED, SPECIAL = "graded", "special"  # probes beside an operation's `probes`; see the properties of these names
+NUMBERS = (1 << 20) + 61  # drawn for one array; a longer array repeats them with this odd period
 
 
 def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
@@ -119,7 +119,7 @@ def _random(rng: np.random.Generator, x: Operand, data: str) -> Array:
 
 
 def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng: np.random.Generator) -> None:
-    """Multiply rows, counted along an axis, by random powers of ten."""
+    """Multiply each slice of an operand along its graded axis by a random factor of 10^±6, in place."""
     for x, along in graded:
         sizes = [extent if axis == along else 1 for axis, extent in enumerate(x.shape)]
         powers = 10 ** rng.uniform(-bounds.GRADES, bounds.GRADES, sizes)
@@ -127,9 +127,9 @@ def _grade(filled: dict[str, Array], graded: Sequence[tuple[Operand, int]], rng:
 
 
 class Inputs(dict[str, "Array"]):
-    """Arrays of one probe by name, shared by all kernels checked on them.
+    """Input arrays of one probe by name, shared by all kernels checked on them.
 
-    `known` caches results derived from the right answer, such as the reference and its bound."""
+    `known` caches results that are derived from the inputs, such as the reference and its bound."""
 
     def __init__(self, arrays: Arrays) -> None:
         super().__init__(arrays)
@@ -137,7 +137,7 @@ class Inputs(dict[str, "Array"]):
 
 
 def once(x: Arrays, what: Any, find: Callable[[], Any]) -> Any:
-    """Return `find()`, cached under the key `what` if the inputs are shared."""
+    """Return `find()`, cached under the key `what` if `x` is an Inputs, which kernels share."""
     if not isinstance(x, Inputs):
         return find()
     if what not in x.known:
@@ -153,7 +153,7 @@ class Problem:
     probes: ClassVar[tuple[str, ...]] = ("dense",)
     by_executed: ClassVar[bool] = False  # whether shares of a ceiling count executed work, which some algorithms reduce
     called: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})  # axes by other words that a user may type
-    within: ClassVar[bool] = False  # data stay within a multiprocessor or its caches, so that no memory bounds it
+    within: ClassVar[bool] = False  # data stay in a multiprocessor or its caches: no bound by memory bandwidth
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -178,17 +178,17 @@ class Problem:
 
     @property
     def descriptor(self) -> str | None:
-        """The problem in the notation of another benchmark of the operation, or None."""
+        """The problem in the notation of another benchmark of the operation, or None if there is none."""
         return None
 
     @property
     def shown(self) -> dict[str, str]:
-        """Print form, `word` or `bytes`, of the axes that a report does not print as name and value."""
+        """Print form ("word" or "bytes") by axis, of axes that are not printed as name and value."""
         return {x.name: x.metadata["shown"] for x in dataclasses.fields(self) if x.metadata["shown"]}
 
     @property
     def drawn(self) -> Problem:
-        """The problem with the same inputs and truth; itself, except for a precision that the inputs lack."""
+        """The problem whose inputs and truth this problem shares: itself, or the fp32 problem for TF32."""
         return self
 
     @property
@@ -198,7 +198,7 @@ class Problem:
 
     @property
     def on_host(self) -> bool:
-        """True if the measured time is the caller's instead of the device's."""
+        """True if the time is measured by the host's clock instead of the device's."""
         return False
 
     @property
@@ -208,15 +208,15 @@ class Problem:
 
     @property
     def graded(self) -> Mapping[str, int]:
-        """Inputs whose rows differ in size by 10^±6 in one probe, with the axis along which rows are counted.
+        """Inputs whose slices the graded probe scales by 10^±6, with the axis along which slices are scaled.
 
-        A kernel that computes on a grid of fixed steps loses the small rows. Empty if an answer combines several
-        rows."""
+        A kernel in fixed-point arithmetic loses the small slices. Empty if an element of the answer combines several
+        slices."""
         return {}
 
     @property
     def special(self) -> Mapping[str, tuple[float, ...]]:
-        """Non-finite values that one probe puts into inputs, by input, where libraries agree on the answer."""
+        """Non-finite values for the special probe, by input; none where libraries disagree on the answer."""
         return {}
 
     @property
@@ -230,7 +230,7 @@ class Problem:
         return float(self.footprint)
 
     def operands(self) -> tuple[Operand, ...]:
-        """Return inputs first, then outputs, the order in which a kernel takes them."""
+        """Return the operands in the order in which a kernel takes them: inputs, then outputs."""
         raise NotImplementedError
 
     @property
@@ -241,7 +241,7 @@ class Problem:
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         """Return fresh host arrays for every operand that is read.
 
-        Values are normal random, unless the probe names other data or the operation draws them itself."""
+        Values are normal random, unless the probe names other data or `indices` draws them."""
         read = [x for x in self.operands() if x.role != "out"]
         data = probe if probe in DATA else "normal"
         filled = {x.name: self.indices(x, rng) if x.below or x.drawn_by_index else _random(rng, x, data) for x in read}
@@ -259,10 +259,10 @@ class Problem:
         return inputs
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
-        """Return the values of an input of indices, or of one that the operation draws, for checks and rounds.
+        """Return the values of an index operand, or of an operand `drawn_by_index`, for checks and timing.
 
-        The default is uniform over the allowed range, with its first and last value included, where kernels may be
-        wrong."""
+        The default is uniform over the allowed range; the first and the last value, where kernels may be wrong, are
+        always included."""
         drawn = rng.integers(x.below, size=x.shape, dtype=STORED[x.dtype])
         if drawn.size > 2:
             drawn.flat[rng.choice(drawn.size, 2, replace=False)] = 0, x.below - 1
@@ -273,13 +273,13 @@ class Problem:
         raise NotImplementedError
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Return the largest |error| of each output element allowed at unit roundoff u, growth included.
+        """Return the largest allowed |error| of each output element; `u`: unit roundoff times error growth.
 
-        The default is none: numbers that are moved or counted are right or wrong."""
+        The default is 0, because numbers that are moved or counted are exact."""
         return {name: np.zeros_like(array) for name, array in want.items()}
 
     def compare(self, x: Arrays, got: Arrays, u: float, probe: str) -> list[Evidence]:
-        """Compare the answer with the truth, output by output.
+        """Compare the answer `got` with the truth, output by output.
 
         An operation with an expensive reference overrides this."""
         if probe == SPECIAL:
@@ -297,28 +297,28 @@ class Problem:
         return evidence
 
     def _compare_special(self, x: Arrays, got: Arrays, u: float) -> list[Evidence]:
-        """Compare answers that must contain NaN, or infinity of the right sign, exactly where the truth does."""
+        """Compare answers that must be NaN or infinite, with the right sign, exactly where the truth is."""
         want = self.reference(x)
         bound = self.bound(x, want, u)
         judged = {name: bounds.judged(got[name], want[name], abs(got[name] - want[name]), bound[name]) for name in want}
         return [Evidence(name, SPECIAL, *both) for name, both in judged.items()]
 
     def digests(self) -> dict[str, str]:
-        """Return the digest of the data behind each field that names data, such as a pattern or a file."""
+        """Return the data's digest by field, of fields that name data (a pattern, a file); by default empty."""
         return {}
 
     def excerpt_rows(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
-        """Return the excerpt of `some` rows of each operand: a problem with these `fields`."""
+        """Return the excerpt of the rows `some` of each operand; `fields`: the excerpt's fields that differ."""
         where = {x.name: (some, *every(x.shape[1:])) for x in self.operands()}
         return Excerpt(dataclasses.replace(self, **fields), where)
 
     def excerpt_elements(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
-        """Return the excerpt of `some` elements of operands of one row, as `excerpt_rows`."""
+        """Return the excerpt of the elements `some` of one-row operands; `fields` as in `excerpt_rows`."""
         row = (*every((1,)), some)
         return Excerpt(dataclasses.replace(self, **fields), {x.name: row for x in self.operands()})
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Return what is checked of a timed launch: all of it, or a random part that is a problem itself.
+        """Return the part of a timed launch to check: all, or a random part that is a problem itself.
 
         An operation whose float64 reference takes more than two milliseconds overrides this."""
         return Excerpt(self, {x.name: every(x.shape) for x in self.operands()})
@@ -334,7 +334,7 @@ class Problem:
         return tuple(field.name for field in dataclasses.fields(self) if self._grows(field.name))
 
     def _grows(self, name: str) -> bool:
-        """Return whether the footprint grows with an axis: at twice its value or, if that is refused, at half."""
+        """Return whether the footprint grows with an axis, tried at twice or, if refused, half its value."""
         value, room = getattr(self, name), self.footprint
         if type(value) is not int:
             return False
@@ -354,4 +354,4 @@ class Excerpt:
 
     problem: Problem
     places: Mapping[str, Places]  # of each operand of the full problem: the places along each axis, ascending
-    given: Arrays = dataclasses.field(default_factory=dict)  # inputs that are numbered otherwise in the part
+    given: Arrays = dataclasses.field(default_factory=dict)  # index inputs, renumbered for the part

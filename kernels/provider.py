@@ -1,4 +1,4 @@
-"""Providers of kernels: a library, a binding or this suite, with what their variants have in common."""
+"""Providers of kernels: a library, a binding or this suite, with the common fields of its variants."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Provider:
-    """The origin of a kernel."""
+    """A library, a binding or this suite, with the default fields of its variants."""
 
     name: str
-    device: str = "cpu"  # kind of device of its kernels
-    missing: Callable[[], str | None] = lambda: None  # why it is missing, without importing it
+    device: str = "cpu"  # kind of device that its kernels run on
+    missing: Callable[[], str | None] = lambda: None  # why it is missing, or None; does not import it
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)  # version and family, instruction set
     python: bool = False  # each call passes through the interpreter
 
 
 def pocketfft(package: str) -> tuple[str | None, str | None]:
-    """Return the version of a package with a copy of pocketfft, which reports no vector instructions."""
+    """Return a variant's `kernel` for a package that bundles pocketfft: its version, no instruction set."""
     return f"{package} {importlib.import_module(package).__version__}, pocketfft", None
 
 

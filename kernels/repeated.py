@@ -1,4 +1,4 @@
-"""A variant whose launch makes several calls of another variant: an exact multiple of its work."""
+"""A variant whose launch makes several calls of another variant, an exact multiple of that work."""
 
 from __future__ import annotations
 

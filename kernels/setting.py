@@ -1,4 +1,4 @@
-"""Settings of a kernel's run; options, case names, worker variables and records derive from the knobs."""
+"""Settings of a kernel's run: knobs, which define options, case names, worker variables and records."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kernels.workspace import UNLIMITED, limit, typed
 
 @dataclass(frozen=True)
 class Knob:
-    """Everything that derives from one field of Setting."""
+    """A field of Setting: its help text, parsing, formatting and environment variables."""
 
     about: str  # for --help
     metavar: str
-    effect: str = ""  # "what does EFFECT change?"; empty where no contest is made along it
+    effect: str = ""  # in the question "what does EFFECT change?"; empty if no contest varies the knob
     fixed: bool = False  # for the life of a process
-    value: Callable[[str], Any] = str  # reads a word of the command line; raises UsageError or ValueError
-    typed: Callable[[Any], str] = str  # as a user types a value
-    named: Callable[[Any], str] = str  # in the name of a case
-    parse: Callable[[str], Any] = str  # the reverse of `named`
-    start: Callable[[Any], Mapping[str, str]] | None = None  # variables of a process that obeys the knob
-    place: int = 1  # among the words of a name
+    value: Callable[[str], Any] = str  # parses a word of the command line; raises UsageError or ValueError
+    typed: Callable[[Any], str] = str  # formats a value as a user types it
+    named: Callable[[Any], str] = str  # formats a value for the name of a case
+    parse: Callable[[str], Any] = str  # the inverse of `named`
+    start: Callable[[Any], Mapping[str, str]] | None = None  # environment variables of a worker with a value
+    place: int = 1  # sort key of the knob in a name
 
 
 def knob(default: Any, about: str, metavar: str, **more: Any) -> Any:
-    """Return a field of Setting."""
+    """Return a dataclass field of Setting; `more`: other fields of its Knob."""
     return field(default=default, metadata={"knob": Knob(about, metavar, **more)})
 
 
@@ -69,7 +69,7 @@ def _preloaded(word: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value of each knob; knobs fixed for a process's life need a worker of their own."""
+    """One value of each knob; settings that differ in a `fixed` knob run in different workers."""
 
     threads: int = knob(
         1,
@@ -138,7 +138,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Threads, and the other knobs if they differ from their default."""
+        """Name `threads:N/knob:value/…`: threads always, other knobs if they differ from their default."""
         words = []
         for name, of in KNOBS.items():
             value = getattr(self, name)
@@ -148,7 +148,7 @@ class Setting:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each knob, in the order of a name."""
+        """The value of each knob, in the order in which a name lists them."""
         return {name: getattr(self, name) for name in KNOBS}
 
     @property
@@ -158,7 +158,7 @@ class Setting:
 
     @property
     def process(self) -> Setting:
-        """The setting with the knobs fixed per process, and all others at their default."""
+        """The setting with all knobs that are not `fixed` reset to their default."""
         return Setting(**{name: value for name, value in self.values.items() if KNOBS[name].fixed})
 
     def variables(self) -> dict[str, str]:
@@ -175,4 +175,4 @@ KNOBS: Mapping[str, Knob] = MappingProxyType(dict(sorted(_FIELDS.items(), key=la
 _DEFAULTS = asdict(Setting())
 DEFAULTS: Mapping[str, Any] = MappingProxyType({name: _DEFAULTS[name] for name in KNOBS})
 REFUSABLE = tuple(name for name in _FIELDS if name != "device")  # a device may refuse each of them
-ALONG = MappingProxyType({name: x.effect for name, x in KNOBS.items() if x.effect})  # contests are made along these
+ALONG = MappingProxyType({name: x.effect for name, x in KNOBS.items() if x.effect})  # knobs that contests can vary

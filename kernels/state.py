@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def is_temporary() -> bool:
-    """Return whether the state is lost at a restart, because no lasting folder is writable."""
+    """Return whether the state folder is temporary, because no lasting folder is writable."""
     return folder().name.startswith("kernelgap-")
 
 
@@ -43,7 +43,7 @@ def write(name: str, text: str) -> Path:
 
 
 def write_bytes(name: str, content: bytes) -> Path:
-    """Replace the file `name` as `write` does, by any content."""
+    """Replace the file `name` by bytes in one step, so that a reader never finds half of it."""
     import tempfile
 
     target = folder() / name
@@ -56,7 +56,7 @@ def write_bytes(name: str, content: bytes) -> Path:
 
 
 def load(name: str, kind: type[T]) -> T | None:
-    """Return the record of this kind in the JSON file `name`, or None if there is none that can be read."""
+    """Return the JSON file `name` decoded as `kind`, or None if it is missing or unreadable."""
     import msgspec  # imported here because plans do not need it
 
     try:

@@ -1,4 +1,4 @@
-"""Environment variables that steer libraries from outside a command line, by prefix."""
+"""Prefixes of environment variables that change how libraries behave."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ STEERING = MALLOC + TUNING
 
 
 def variables(prefixes: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that are set and begin with a prefix."""
+    """Return the set environment variables whose names begin with one of `prefixes`."""
     return {key: environment[key] for key in sorted(environment) if key.startswith(prefixes)}

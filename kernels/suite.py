@@ -1,4 +1,4 @@
-"""The suite as it is installed: where it lies, how its modules are run, and how a user types its commands.
+"""The suite's installation: its folder, and command lines as programs run them and users type them.
 
 In a checkout the top-level names are kernels, micro, macro and reports. The wheel holds them in one package, kernelgap,
 so that it takes no other project's name; setup.py makes it from these files.
@@ -19,7 +19,7 @@ ROOT = FOLDER.parent if PREFIX else FOLDER  # on the path of a Python that impor
 def child(module: str, *words: object) -> list[str]:
     """Return the command line that runs a module of the suite in this interpreter; it needs `environment`.
 
-    Because of -P no file of the current folder stands in for one of the suite."""
+    With -P, no file of the current folder shadows a module of the suite."""
     return [sys.executable, "-P", "-m", PREFIX + module, *map(str, words)]
 
 
@@ -30,7 +30,7 @@ def environment(root: Path = ROOT) -> dict[str, str]:
 
 
 def typed(module: str, *words: str) -> str:
-    """Return a command of the suite as a user types it: `python -m micro.gemm --k 64`, `kernelgap gemm --k 64`."""
+    """Return a command as a user types it: `python -m micro.gemm --k 64`, or `kernelgap gemm --k 64`."""
     module = module.removesuffix(".__main__")
     if not PREFIX:
         return shlex.join(["python", "-m", module, *words])
@@ -39,21 +39,21 @@ def typed(module: str, *words: str) -> str:
 
 
 def subcommand(name: str, *words: str) -> str:
-    """Return a command that a package's own front door runs, as a user types it: `python -m PACKAGE NAME`.
+    """Return a package's subcommand as a user types it: `python -m PACKAGE NAME`.
 
-    The package is found by the command's file, as a package names none that stands above it."""
+    The package is identified by its file NAME.py, because a lower package must not name a higher package."""
     packages = (path.parent.name for path in FOLDER.glob(f"*/{name}.py"))
     package = next(package for package in packages if is_package(package))
     return typed(package, name, *words)
 
 
 def is_package(name: str) -> bool:
-    """Return whether this is one of the suite's packages."""
+    """Return whether `name` is one of the suite's packages."""
     return bool(name) and (FOLDER / name / "__init__.py").is_file()
 
 
 def import_hint(error: BaseException) -> str:
-    """Return what to write where a user's file failed to import one of the suite's names."""
+    """Return a hint if a user's file failed to import a name that the suite's packages take, else ''."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
     if not is_package(name):
         return ""

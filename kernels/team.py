@@ -1,4 +1,4 @@
-"""Launches by a fixed team of threads, each on a core of its own, for multithreaded ceilings."""
+"""Launches by a fixed team of threads, each pinned to a separate core, for multithreaded ceilings."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def planned(kernel: type[ctypes.Structure]) -> type[ctypes.Structure]:
 class Team:
     """A fixed team of threads of this process."""
 
-    members: int
-    run: int
-    wake: int
+    members: int  # number of threads
+    run: int  # address of team_run
+    wake: int  # address of team_wake
 
 
 def gather(members: int) -> Team:
@@ -50,7 +50,7 @@ def shared(
     uses: int = 1,
     keep: tuple[object, ...] = (),
 ) -> Launch:
-    """Return a launch by all threads of a team, woken before timing by the least possible work."""
+    """Return a launch by all threads of a team, which a minimal job wakes before timing."""
     base = launch(team.run, argument, names, buffers, uses=uses, keep=keep)
     assert base.entry is not None
     return replace(base, entry=replace(base.entry, single=(team.wake, 0)))

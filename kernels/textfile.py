@@ -16,7 +16,7 @@ def read(path: Path | str) -> str | None:
 
 
 def number(path: Path) -> int | None:
-    """Return the file's only whole number, or None if it holds none."""
+    """Return the integer that is a file's only content, or None if it is missing or holds none."""
     try:
         return int(read(path) or "")
     except ValueError:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kernels.devices.base import Device
 
 
-MODULE = "kernelgap_users_"  # how the modules made of a user's files begin
+MODULE = "kernelgap_users_"  # prefix of the names of modules loaded from users' files
 PICKLED = ".pkl"
 
 
@@ -76,8 +76,8 @@ def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
 def name_of(function: Callable[..., Any]) -> str:
     """Return the variant name of a Python function. Raises UsageError.
 
-    The name is that of the function's file if that defines the function; a function of a script or notebook and a
-    nested function are pickled into the state folder with what they refer to."""
+    A top-level function of a module is named by the module's file; a function of a script or notebook, and a nested
+    function, is pickled into the state folder with the objects that it refers to."""
     module, qualname = sys.modules.get(function.__module__), getattr(function, "__qualname__", "")
     source = getattr(module, "__file__", None) or ""
     if module and source.endswith(".py") and module.__name__ != "__main__" and vars(module).get(qualname) is function:
@@ -96,7 +96,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Return the exception that a user's code raised, on one line, with the line of the user's file."""
+    """Return an exception of a user's code on one line, with the file and line that raised it."""
     lines = [
         f"{Path(frame.f_code.co_filename).name}, line {number}"
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -123,7 +123,7 @@ def _attribute(place: str, name: str) -> tuple[Any, Path | None]:
 
 
 def module_of(place: str) -> ModuleType:
-    """Import a user's file, or a module by name; imports of its neighbors and of the current folder work."""
+    """Import a user's file or module, which can import files beside it and in the current folder."""
     if "." not in place and Path(f"{place}.py").is_file():  # before an installed module of that name
         place = f"{place}.py"
     folders = [os.getcwd(), *([os.path.dirname(os.path.abspath(place))] if place.endswith(".py") else [])]

@@ -22,14 +22,14 @@ FLAGS = ("-Wno-error",)  # the suite's sources compile without a warning; a user
 
 
 def prepare_of(path: Path, name: str) -> Callable[[Any, Any, Any], Bind]:
-    """Return a variant's `prepare` for the function, compiled and looked up here. Raises UsageError."""
+    """Return a variant's `prepare` for a compiled function. Raises UsageError, FileNotFoundError."""
     if not path.is_file():
         raise FileNotFoundError(path)
     return partial(_prepare, _function(path, name))
 
 
 def _function(path: Path, name: str) -> int:
-    """Return the function's address. Raises UsageError."""
+    """Compile or load a file and return a function's address. Raises UsageError."""
     from kernels import build
 
     try:
@@ -48,7 +48,7 @@ def _function(path: Path, name: str) -> int:
 
 
 def numbers(problem: Problem) -> tuple[int, ...]:
-    """Return the integer axes, which a C function gets; words and fractions it does not get."""
+    """Return the values of the integer axes, the only axes that are passed to a C function."""
     values = asdict(problem)
     return tuple(values[x.name] for x in fields(problem) if x.type == "int")
 
@@ -83,7 +83,7 @@ def _flags(operands: int, axes: int) -> tuple[str, ...]:
 
 
 def _structure(operands: int, axes: int) -> type[ctypes.Structure]:
-    """Return the structure `users` of users_call.c, with a name for each element."""
+    """Return the structure `users` of users_call.c, with a named field for each array element."""
     slots: list[tuple[str, Any]] = [("function", ctypes.c_void_p)]
     slots += [(f"operand{i}", ctypes.c_void_p) for i in range(operands)]
     slots += [(f"number{i}", ctypes.c_int64) for i in range(axes)]

@@ -22,28 +22,28 @@ CEILING = "ceiling"  # role of a row that nothing on its device can beat
 
 @dataclass(frozen=True)
 class Variant(Generic[P]):
-    """A row in an operation's table."""
+    """A kernel for an operation's problems: a row in the operation's table."""
 
     name: str
-    device: str
+    device: str  # kind of device
     provider: str
-    prepare: Callable[[P, Device, Setting], Bind]  # all but addresses, which its bind sets
+    prepare: Callable[[P, Device, Setting], Bind]  # does all the work except setting addresses, which its Bind does
     precision: str = "fp32"
-    growth: float = 1.0
-    accepts: Callable[[P], str | None] = lambda problem: None  # pure: why it cannot, or should not
-    missing: Callable[[], str | None] = lambda: None  # why it cannot run here, without an import
+    growth: float = 1.0  # of errors, a factor on the unit roundoff
+    accepts: Callable[[P], str | None] = lambda problem: None  # pure: why it refuses a problem, or None
+    missing: Callable[[], str | None] = lambda: None  # why it cannot run here, or None; imports no library
     work: Callable[[P], Work] | None = None  # work executed, if not the nominal work
-    constant: tuple[str, ...] = ()  # names of inputs that may be kept between calls
-    # (variant, uses) measured in place of too long a launch, each once a round, their times per use summed.
+    constant: tuple[str, ...] = ()  # names of inputs that it may assume unchanged between calls
+    # (variant, uses) measured in place of a launch that is too long, each once a round, times per use summed.
     parts: Callable[[P], tuple[tuple[Variant[P], int], ...]] = lambda problem: ()
     blas: Callable[[P], str | None] = lambda problem: None  # the library's call, in column-major terms
     # The library's report: version and kernel family, instruction set.
     kernel: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
     python: bool = False  # each call passes through the interpreter
-    judged: Callable[[P], P] = lambda problem: problem  # the problem whose bounds judge the answer
-    roles: tuple[str, ...] = (DEFAULT,)  # measured where no name is given: DEFAULT, or a question's role
-    times: int = 1  # problems that one use solves, of a row that repeats another
-    link: bool = False  # bytes cross the link of device and host, which bounds them
+    judged: Callable[[P], P] = lambda problem: problem  # the problem whose error bounds apply to the answer
+    roles: tuple[str, ...] = (DEFAULT,)  # selected by these if no name is given: DEFAULT, or a question's role
+    times: int = 1  # problems that one use solves, if the variant repeats another variant
+    link: bool = False  # data cross the link of device and host, whose bandwidth is the bound
 
     def computes(self, problem: P) -> str:
         """Return the precision of the answer: the problem's, or the variant's if that is coarser."""
@@ -60,6 +60,6 @@ class Variant(Generic[P]):
 
 
 def row(provider: Provider, name: str, prepare: Callable[[P, Any, Setting], Bind], **fields: Any) -> Variant[P]:
-    """Return a variant with its provider's common fields, unless `fields` of Variant override them."""
+    """Return a variant with its provider's `missing`, `kernel` and `python`, or `fields` in their place."""
     common: dict[str, Any] = {"missing": provider.missing, "kernel": provider.kernel, "python": provider.python}
     return Variant(name, provider.device, provider.name, prepare, **(common | fields))

@@ -11,7 +11,7 @@ UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
 
 
 def limit(word: str) -> int | None:
-    """Return the bytes of a word such as `1MiB`, None of `unlimited`. Raises UsageError."""
+    """Parse a word such as `1MiB` into bytes, and `unlimited` into None. Raises UsageError."""
     match = re.fullmatch(r"([0-9]+)(GiB|MiB|KiB|B|)", word)
     if match:
         return int(match[1]) * UNITS.get(match[2], 1)
@@ -21,7 +21,7 @@ def limit(word: str) -> int | None:
 
 
 def typed(limit: int | None) -> str:
-    """Return a limit as a user types it, in the largest unit that is exact."""
+    """Return a limit in bytes as a user types it, in the largest exact unit; None: "unlimited"."""
     if limit is None:
         return UNLIMITED
     unit = next((unit for unit, size in UNITS.items() if limit and limit % size == 0), "B")
@@ -29,6 +29,6 @@ def typed(limit: int | None) -> str:
 
 
 def enough(nbytes: int) -> str:
-    """Return a limit in round numbers that allows `nbytes`."""
+    """Return a limit to type: `nbytes` rounded up to a whole B, KiB, MiB or GiB."""
     unit = next((unit for unit, size in UNITS.items() if nbytes >= 8 * size), "B")
     return typed(-(-nbytes // UNITS[unit]) * UNITS[unit])

@@ -1,4 +1,4 @@
-"""The processor this process runs on."""
+"""The CPU device: the processor that this process runs on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # needed by open devices alone: plans start without them
     from kernels.problem import Array, Operand
 
 HUGE_PAGE = 2 << 20  # bytes
-NORMALS = (1 << 22) + 64  # a block repeats after 16 MiB and a cache line: no two pages alike within a set
+NORMALS = (1 << 22) + 64  # numbers that a block repeats: fp32 after 16 MiB and 256 bytes, so that pages differ
 
 
 def open_device(index: str = "") -> Cpu:
@@ -49,8 +49,8 @@ class Cpu:
     def allocate(self, nbytes: int) -> Array:
         import numpy as np
 
-        # NumPy asks for huge pages; from their boundary on all of a large block gets them, so that two
-        # processes have the same mix of pages.
+        # NumPy requests huge pages. A large block that starts at a huge page's boundary gets them throughout, so that
+        # two processes have the same mix of pages.
         alignment = HUGE_PAGE if nbytes >= 2 * HUGE_PAGE else self.kind.alignment
         block = np.empty(nbytes + alignment, np.uint8)
         start = -block.ctypes.data % alignment
@@ -135,7 +135,7 @@ class Cpu:
         return Limits(memory(), cores(), _caches(), features=features())
 
 
-# Instructions that multiply coarser numbers, by the names of kernels/ops/fma and kernels/ops/mma, and their flags.
+# Low-precision multiply-add instructions by their names in kernels/ops/fma and kernels/ops/mma, and their CPU flags.
 COARSE = {
     "avx512fp16": "avx512_fp16",
     "avx512bf16": "avx512_bf16",
@@ -148,12 +148,12 @@ FLAG = {"sse": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
 
 
 def vendor() -> str:
-    """Return the processor's vendor, as GenuineIntel or AuthenticAMD."""
+    """Return the processor's vendor, such as GenuineIntel or AuthenticAMD; "unknown" if not reported."""
     return _cpuinfo().get("vendor_id", "unknown")
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Return the first processor's block of /proc/cpuinfo."""
+    """Return the first processor's fields of /proc/cpuinfo; none if the file cannot be read."""
     try:
         text = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
     except OSError:
@@ -169,13 +169,13 @@ def processor() -> str:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Return the processor's vector instruction sets, narrowest first."""
+    """Return the processor's vector instruction sets, narrowest first; "native" if none is reported."""
     flags = _cpuinfo().get("flags", "").split()
     return tuple(name for name, flag in FLAG.items() if flag in flags) or ("native",)
 
 
 def features() -> tuple[str, ...]:
-    """Return the usable instructions of coarser numbers."""
+    """Return the processor's low-precision multiply-add instructions, by their names in COARSE."""
     flags = _cpuinfo().get("flags", "").split()
     return tuple(name for name, flag in COARSE.items() if flag in flags)
 
@@ -200,7 +200,7 @@ SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
 def cores() -> int:
-    """Return the cores that this process may use: affinity, and the cgroup's quota rounded down."""
+    """Return the number of cores that this process may use, by affinity and the cgroup's quota."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     _, processors = quota()
     return allowed if processors is None else min(allowed, max(1, int(processors)))
@@ -219,7 +219,7 @@ CGROUP_MEMORY = (  # limit and usage, second and first version
 
 
 def memory() -> int:
-    """Return the bytes available now: in the machine, the cgroup, and the process's limit."""
+    """Return the bytes of memory available now, the least of the machine, the cgroup and RLIMIT_AS."""
     page = os.sysconf("SC_PAGE_SIZE")
     free = [page * os.sysconf("SC_PHYS_PAGES")]
     for line in _text("/proc/meminfo").splitlines():

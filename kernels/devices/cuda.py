@@ -1,7 +1,7 @@
 """NVIDIA GPUs through CuPy: memory, one stream, events, and a kernel that holds the stream.
 
-The order of a sample is nvbench's: flush, hold the stream, mark, enqueue, mark, release, wait; so that no gap
-between two launches falls between the marks. A simulated runtime tests this order (tests/simulated)."""
+A sample has nvbench's order, by which no gap between two launches falls between the marks: flush, hold the stream,
+mark, enqueue, mark, release, wait. A simulated runtime tests this order (tests/simulated)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ extern "C" __global__ void sweep(const float4 *trash, long long count, float *ne
     if (sum == 1.5f) *never = sum; /* it reads zeros: the loads cannot be dropped, and nothing is written */
 }
 """
-# Clocks after which a hold ends by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. What is enqueued
-# behind a hold takes its caller milliseconds.
+# Clocks after which a hold ends by itself: 0.25 s at 2 GHz, 1.5 s at the clock of an idle card. The host needs
+# milliseconds to enqueue a sample behind a hold.
 PATIENCE = 500_000_000
 KIND = Kind(
     "cuda",
@@ -71,11 +71,11 @@ KIND = Kind(
     sticky=True,
     profiler="ncu",
 )
-LANES, CLOCK = 128, 1.2e9  # multiply-adds of a multiprocessor a cycle (64 on sm_80), and a low clock: a guess
-BYTES_PER_PROCESSOR = 15e9  # bytes/s of memory for each of them: 2 TB/s of an H100's 3.4, of an A100's 1.6
-VISIT = 5e-3  # seconds of this process for a sample: views, capture, waiting
+LANES, CLOCK = 128, 1.2e9  # multiply-adds per multiprocessor and cycle (64 on sm_80), and a low clock: guesses
+BYTES_PER_PROCESSOR = 15e9  # memory bytes/s per multiprocessor: 2 TB/s of an H100's 3.4, 1.6 TB/s for an A100
+VISIT = 5e-3  # seconds of host time per sample: views, capture, waiting
 EMPTY = 9  # pairs of events with nothing between them: their median is the overhead
-SWEEPERS = 1024  # threads of each of the sweep's blocks, two a multiprocessor
+SWEEPERS = 1024  # threads per block of the sweep, which has two blocks per multiprocessor
 
 missing = cuda.missing
 
@@ -100,7 +100,7 @@ def open_device(index: str = "") -> Cuda:
 
 
 class Cuda:
-    """The CUDA device; its stream is the current one of this thread.
+    """A CUDA device, whose stream is this thread's current CuPy stream.
 
     `cp` is CuPy, or a test's stand-in."""
 
@@ -113,8 +113,8 @@ class Cuda:
         self.arch = f"sm_{self._facts['major']}{self._facts['minor']}"
         self.processors: int = self._facts["multiProcessorCount"]
         self.stream = cp.cuda.Stream(non_blocking=True)
-        # Entered for good. After use() alone the stream is current until CuPy has entered a stream and left it, as it
-        # does to give an array that is not contiguous: then it works on the null stream, in no order with ours.
+        # Entered and never left. After use() alone, the stream is current only until CuPy enters and leaves a stream,
+        # as it does for an array that is not contiguous, and then works on the null stream, unordered with ours.
         self.stream.__enter__()
         self._open = cp.cuda.alloc_pinned_memory(4)
         self._gate = self._flag()
@@ -130,7 +130,7 @@ class Cuda:
         self._gpu = _gpu(cp, index)
 
     def _flag(self) -> Array:
-        """Return the pinned word that the holding kernel polls."""
+        """Return the pinned word that the holding kernel polls, set to 1, which releases it."""
         import numpy as np
 
         word: Array = np.frombuffer(self._open, np.int32, 1)
@@ -141,10 +141,10 @@ class Cuda:
         return written_for(variant, self.kind, self.name)
 
     def function(self, source: Path, name: str, arch: str = "") -> Callable[..., object]:
-        """Return a kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes) on the stream.
+        """Return a kernel of a CUDA file, called as f(grid, block, arguments, shared_mem=bytes).
 
-        nvcc compiles the file if there is one, else NVRTC; for a given `arch`, as sm_90a, nvcc alone, because CuPy
-        has NVRTC compile for the device's own. Raises BuildError, Unavailable."""
+        The compiler is nvcc if installed, else NVRTC. A given `arch`, such as sm_90a, needs nvcc, because CuPy's NVRTC
+        compiles for the device's architecture alone. Raises BuildError, Unavailable."""
         if source not in self._modules:
             if arch or nvcc.missing() is None:
                 module = self.cp.RawModule(path=str(nvcc.cubin(source, arch or self.arch)))
@@ -158,7 +158,7 @@ class Cuda:
         return kernel
 
     def blas(self) -> cublas.Handle:
-        """Return the cached cuBLAS handle on this stream, with a workspace of its own. Raises Unavailable."""
+        """Return the cached cuBLAS handle on this stream, with a private workspace. Raises Unavailable."""
         if self._blas is None:
             self._space = self.allocate(cublas.WORKSPACE)
             self._blas = cublas.open_handle(self.stream.ptr, int(self._space.data.ptr))
@@ -223,7 +223,7 @@ class Cuda:
         return Elapsed(float(self.cp.cuda.get_elapsed_time(start, end)) * 1e-3, math.nan)
 
     def overhead(self) -> float:
-        """Return the median of EMPTY held pairs of events."""
+        """Return the median seconds between two adjacent events, over EMPTY held pairs."""
         seconds = []
         for _ in range(EMPTY):
             self.hold()
@@ -234,7 +234,7 @@ class Cuda:
         return sorted(seconds)[EMPTY // 2]
 
     def flush(self) -> None:
-        """Read twice the second-level cache. If written, its lines would go back while the next kernel is timed."""
+        """Read twice the L2 cache's size: lines, if written, would be written back in the next timing."""
         nbytes = 2 * self._facts["l2CacheSize"]
         if self._trash is None:
             self._trash = self.cp.empty(nbytes + 16, self.cp.uint8)
@@ -259,7 +259,7 @@ class Cuda:
     def repeat(self, launch: Launch, count: int) -> Callable[[], object]:
         """Return a captured graph of `count` launches if they can be captured, else a loop in Python.
 
-        A single launch stays a launch: a graph takes 3 to 6 us to start."""
+        A single launch is not captured, because a graph takes 3 to 6 us to start."""
         if launch.capturable and count > 1:
             return self.captured(launch, count)
 
@@ -270,7 +270,7 @@ class Cuda:
         return loop
 
     def captured(self, launch: Launch, count: int) -> Callable[[], object]:
-        """Return one call that replays a graph of `count` launches, which must be capturable."""
+        """Return a function that replays a captured graph of `count` launches, which must be capturable."""
         self.stream.begin_capture()
         try:
             for _ in range(count):
@@ -284,9 +284,9 @@ class Cuda:
         return lambda: graph.launch(self.stream)
 
     def names(self, calls: Sequence[Callable[[], object]]) -> list[tuple[str, ...]]:
-        """Return the kernels that each call runs, in order, by PyTorch's profiler (Kineto over CUPTI).
+        """Return the names of the kernels that each call runs, in order, by PyTorch's profiler (Kineto).
 
-        Empty where PyTorch is not here. Afterwards CUPTI stays attached to this process, which must not time
+        Returns empty tuples without PyTorch. Afterwards CUPTI stays attached to this process, which must not time
         anything again."""
         if torch_cuda.missing():
             return [() for _ in calls]
@@ -303,7 +303,7 @@ class Cuda:
         return split_at("hold", ran)[-len(calls) :] if calls else []
 
     def profiler(self, word: str) -> None:
-        """Send "enable" or "disable" to a listening profiler."""
+        """Start the capture range of an attached profiler by "enable", or stop it by any other word."""
         runtime = self.cp.cuda.runtime
         (runtime.profilerStart if word == "enable" else runtime.profilerStop)()
 
@@ -344,7 +344,7 @@ class Cuda:
 
 
 def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the names that follow each `word`, up to the next."""
+    """Return, for each `word` in `names`, the names that follow it up to the next `word`."""
     parts: list[list[str]] = []
     for name in names:
         if name == word:
@@ -355,7 +355,7 @@ def split_at(word: str, names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _gpu(cp: Any, index: int) -> nvml.Gpu | None:
-    """Return NVML's handle of the card, or None without NVML."""
+    """Return NVML's handle of the card, or None if NVML is missing or does not list the card."""
     if nvml.missing():
         return None
     try:

@@ -1,8 +1,8 @@
 """A simulated device with a scripted clock and a journal, which shows the order of a measurement.
 
-The device runs every operation of the suite: those of a CPU, or as `fake:KIND` those of another kind. Each variant
-keeps its name, returns the operation's reference in every output, and takes the script's time; `faults` throws at a
-step of the journal."""
+The device stands in for a CPU, or as `fake:KIND` for another kind, and runs that kind's variants. Each variant keeps
+its name, writes the operation's reference to every output, and takes the scripted time; `faults` maps steps of the
+journal to exceptions that they raise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ CACHES = (32 << 10, 1 << 20, 32 << 20)
 
 
 def kind(index: str = "") -> Kind:
-    """Return the simulated kind, with every step of a sample visible. Raises UsageError for another index."""
+    """Return the kind `index` (default cpu) as simulated, with samples made step by step.
+
+    Raises UsageError if `index` is no kind of device."""
     playable = [name for name in devices.kinds() if name != NAME]
     if index not in ("", *playable):
         raise UsageError(f"--device {NAME}:{index}: it plays one of {', '.join(playable)}")
@@ -56,16 +58,16 @@ def open_device(index: str = "") -> Fake:
 
 
 def script(variant: str, problem: Problem) -> float:
-    """Return the seconds of one launch: 100 GFLOP/s, 10 GB/s, 1 us, and up to a fifth more, by the name.
+    """Return a launch's seconds: 1 us + FLOPs at 100 GFLOP/s + bytes at 10 GB/s, up to 20 % more by name.
 
-    Operations that measure an arithmetic peak take half of that, so that no kernel exceeds its ceiling."""
+    Operations that measure an arithmetic peak take half of that time, so that no kernel exceeds its ceiling."""
     digest = hashlib.sha256(f"{problem.name}/{variant}".encode()).digest()
     share = 0.5 if problem.op in PEAKS else 1.0
     return share * (1e-6 + problem.flops / 100e9 + problem.bytes / 10e9) * (1 + digest[0] / 1280)
 
 
 class Fake(Cpu):
-    """A device of host memory and scripted time, with noise of 0.5 % of every launch from a seed."""
+    """A device with host memory and scripted time, on which seeded noise varies each launch by 0.5 %."""
 
     name = NAME
 
@@ -93,7 +95,7 @@ class Fake(Cpu):
             raise self._faults[word]
 
     def adopt(self, variant: V) -> V:
-        """Return a variant of the same name and work that writes the reference when its inputs are new."""
+        """Return a variant of the same name and work, which writes the reference if inputs are new."""
 
         def prepare(problem: Problem, device: object, setting: object) -> Callable[[Sequence[Array]], Launch]:
             self._step(f"prepare {variant.name}")

@@ -1,4 +1,4 @@
-"""Kinds of device without an open one: clock, order of a sample, settings obeyed, ceilings."""
+"""Properties of kinds of device, known without opening a device: clock, settings, ceilings."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any, Literal, TypeAlias
 ALIGNMENT = 64  # bytes: a cache line of a CPU, and its widest vector
 PROCESSOR = "processor"  # the clock of a device whose kernels run in the thread that calls them
 
-# compiled: our loop in C calls C functions between two readings of the clock. held: everything is enqueued behind a
-# stream that is held, so that no gap between two launches is timed. single: one launch between two marks.
+# compiled: the suite's loop in C calls C functions between two readings of the clock. held: a sample is enqueued on a
+# stalled stream, so that no gap between two launches is timed. single: one launch between two marks.
 Visit: TypeAlias = Literal["compiled", "held", "single"]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The properties of all devices of one file, by which the suite distinguishes devices."""
+    """The properties of a kind of device, by which the suite distinguishes devices."""
 
-    name: str  # of its file
-    first: str  # what a user types for the first device of the kind
-    kernels: str  # kind of device in operations' tables whose rows run here
-    clock: str = PROCESSOR  # or the word in a record for a clock of the device
-    tick: float = 1e-9  # seconds between two readings of the clock, at best
-    visit: Visit = "compiled"
-    queue: int = 0  # kernels behind a hold before their caller blocks
+    name: str  # the name of the kind's file
+    first: str  # the name that a user types for the kind's first device
+    kernels: str  # `device` of the variants that run on this kind
+    clock: str = PROCESSOR  # "processor", or a record's word for the device's clock
+    tick: float = 1e-9  # resolution of the clock in seconds
+    visit: Visit = "compiled"  # order of a sample
+    queue: int = 0  # kernels that fit behind a hold before enqueueing blocks the caller
     alignment: int = ALIGNMENT  # bytes; every operand's address is a multiple, as in programs
-    refuses: Mapping[str, str] = field(default_factory=dict)  # settings not obeyed, and why
-    flushes: bool = False  # caches can be emptied, though only as a whole
-    ceilings: tuple[str, ...] = ()  # operations of which a row bounds everything else
+    refuses: Mapping[str, str] = field(default_factory=dict)  # reason by refused setting
+    flushes: bool = False  # caches can be emptied, though only all at once
+    ceilings: tuple[str, ...] = ()  # operations with a ceiling variant, which bounds all other operations
     isas: Callable[[], tuple[str, ...]] = tuple  # instruction sets of multiply-adds, narrowest first
     dtypes: tuple[str, ...] = ("fp32",)  # element types that the units multiply
-    undivided: bool = False  # one launch takes the whole device, not a core
+    undivided: bool = False  # one launch occupies all of the device instead of a core
     caches: tuple[int, ...] = ()  # usual bytes from the first level on, for plans without a device
-    first_answer: float = 0.0  # least seconds in which a provider's first kernel loads and compiles
-    sticky: bool = False  # an error may stay with its process
-    profiler: Literal["", "perf", "ncu"] = ""  # of single launches
-    scripted: bool = False  # times are a script's; answers stand in for missing kernels
+    first_answer: float = 0.0  # seconds to allow at least for a provider's first kernel to load and compile
+    sticky: bool = False  # an error may affect later launches of its process
+    profiler: Literal["", "perf", "ncu"] = ""  # that profiles single launches; "": none
+    scripted: bool = False  # times come from a script, and answers from references: the fake device
 
     @property
     def own_clock(self) -> bool:
-        """True if a clock other than the caller's times its kernels."""
+        """True if the device's clock times kernels, instead of the host's."""
         return self.clock != PROCESSOR
 
     @property
@@ -49,7 +49,7 @@ class Kind:
         return self.visit == "compiled"
 
     def to_record(self, settings: Iterable[str]) -> dict[str, Any]:
-        """Return the record of an environment; `settings`: names of those that may be obeyed."""
+        """Return the kind's fields in a run's record; `settings`: names, recorded unless refused."""
         return {
             "kind": self.name,
             "kernels": self.kernels,

@@ -1,1 +1,1 @@
-"""The facts that `python -m kernels` prints: a file for each kind; none may raise, whatever is broken here."""
+"""The facts that `python -m kernels` prints, a file per kind; a broken installation raises nothing."""

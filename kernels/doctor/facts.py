@@ -22,7 +22,7 @@ PACKAGES = ("kernelgap", "numpy", "scipy", "mkl", "torch", "numba")
 
 
 def facts(devices: Sequence[Device]) -> dict[str, Any]:
-    """Return the facts of this installation and these devices, the first of which names a run."""
+    """Return the facts of this installation and of `devices`, the first as "device", the rest as "others"."""
     device, *others = devices
     return {
         "device": {"name": device.name, **device.describe()},
@@ -40,12 +40,12 @@ def facts(devices: Sequence[Device]) -> dict[str, Any]:
 
 
 def digest(by_name: dict[str, Any]) -> str:
-    """Return the digest of facts; runs of different digests may not be comparable."""
+    """Return the digest of facts; runs with different digests may not be comparable."""
     return hashlib.sha256(json.dumps(by_name, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def machine(by_name: dict[str, Any]) -> str:
-    """Return the digest of all facts except the suite's commit, under which a machine's figures are kept."""
+    """Return the digest of all facts but the suite's commit, the key of a machine's stored figures."""
     return digest({name: fact for name, fact in by_name.items() if name != "commit"})
 
 
@@ -67,7 +67,7 @@ def _compiler() -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of this checkout, or of the installed package's build; a `+` where files differ."""
+    """Return the commit of the checkout, with `+` if files are modified, or of the build; None: unknown."""
     root = suite.ROOT
     if suite.PREFIX:
         return read(suite.FOLDER / "commit.txt") or None

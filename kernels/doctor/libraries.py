@@ -1,4 +1,4 @@
-"""BLAS libraries, each opened in a process of its own, which a damaged library may end."""
+"""BLAS libraries, each opened in a separate process, because a damaged library may end its process."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ LIBRARIES: dict[str, tuple[str, Callable[[], str | None], Callable[[], Blas]]] =
     "OpenBLAS of numpy": ("numpy", lambda: openblas.missing("numpy"), lambda: openblas.load("numpy")),
     "OpenBLAS of scipy": ("scipy", lambda: openblas.missing("scipy"), lambda: openblas.load("scipy")),
     "MKL": ("mkl", mkl.missing, mkl.load),
-}  # the package that brings it, why it is not here, how to open it
+}  # the package that brings it, why it is missing or None, how to open it
 PATIENCE = 20.0  # seconds, from a cold disk
 
 
 @dataclass(frozen=True, slots=True)
 class Library(Part):
-    """A BLAS library."""
+    """A BLAS library, as it reports itself once opened."""
 
     kernels: str | None = None  # family of kernels that the library chose
     isa: str | None = None
-    asked: str | None = None  # family in OPENBLAS_CORETYPE
+    asked: str | None = None  # family requested by OPENBLAS_CORETYPE
     threads: int | None = None
     path: str | None = None
 
 
 def opened(name: str) -> Library:
-    """Open a library in a child process and return its facts, or how the process ended."""
+    """Open a library in a child process and return its facts, or as reason how the process ended."""
     try:
         ran = subprocess.run(
             suite.child("kernels.doctor.libraries", name),
@@ -62,7 +62,7 @@ def _damaged(name: str, reason: str) -> Library:
 
 
 def _end(code: int, stderr: str) -> str:
-    """Return the signal or the exit code, with the last line of stderr."""
+    """Return the signal or the exit code that ended a process, with the last line of stderr."""
     try:
         end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Python packages by their metadata and files, and bindings to a GPU; an import may take seconds or raise anything."""
+"""Python packages and bindings to a GPU, checked by metadata and files without importing a package."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kernels.libs import cuda, mkl, numba, nvml, onednn, pycuda, skcuda, torch_c
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an installation."""
+    """A part of an installation: a package, a library or a tool, present or not."""
 
     here: bool
     version: str | None = None
     reason: str | None = None  # why it is not here
-    install: str | None = None  # command that installs it
+    install: str | None = None  # command that installs or repairs it
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A package that the doctor looks for."""
 
-    there: Callable[[], bool]  # whether Python would find it
+    there: Callable[[], bool]  # whether its module or library exists
     distributions: tuple[str, ...]  # names under which it is installed
     install: str
 
@@ -71,7 +71,7 @@ BINDINGS: dict[str, Callable[[], str | None]] = {
 
 
 def bindings() -> dict[str, str | None]:
-    """Return why each binding to a GPU cannot be used, by its name; None: it can."""
+    """Return why a binding to a GPU cannot be used, by the binding's name; None if it can."""
     return {name: _reason(missing) for name, missing in BINDINGS.items()}
 
 
@@ -83,7 +83,7 @@ def _reason(missing: Callable[[], str | None]) -> str | None:
 
 
 def package(wanted: Wanted) -> Part:
-    """Return whether a package is here, half-installed or missing, and its version. Imports nothing."""
+    """Return a package's state (here, half-installed or missing) and version. Imports nothing."""
     try:
         distribution = _distribution(wanted.distributions)
         there = wanted.there()
@@ -117,7 +117,7 @@ def _distribution(names: tuple[str, ...]) -> importlib.metadata.Distribution | N
 
 
 def _gone(distribution: importlib.metadata.Distribution) -> list[str]:
-    """Return the shared libraries that a package's record lists and the disk lacks."""
+    """Return the shared libraries that a package's RECORD lists and that are not on the disk."""
     files = (line.partition(",")[0] for line in (distribution.read_text("RECORD") or "").splitlines())
     libraries = (file for file in files if file.endswith((".so", ".dylib", ".pyd")) or ".so." in file)
     return [file for file in libraries if not os.path.exists(str(distribution.locate_file(file)))]

@@ -1,4 +1,4 @@
-"""The right of this process to sample the kernel, found by opening a perf event and closing it again."""
+"""The permission of this process to sample the Linux kernel, tested by opening a perf event."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REFUSED = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENODEV, errno.EOPNOTSU
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Rights to perf events; None: not known."""
+    """Permissions of this process for perf events; None: not known."""
 
     paranoid: int | None  # kernel.perf_event_paranoid
-    kernel_samples: bool | None
+    kernel_samples: bool | None  # whether samples may include the Linux kernel
 
 
 def rights(root: Path = ROOT) -> Rights:
-    """Open an event to find whether this process may sample the kernel."""
+    """Return this process's permissions, tested by opening a perf event and closing it again."""
     paranoid = number(root / "proc/sys/kernel/perf_event_paranoid")
     call = CALL.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
     answer = None if call is None else ask(call)
@@ -37,7 +37,7 @@ def rights(root: Path = ROOT) -> Rights:
 
 
 def ask(call: int) -> int:
-    """Return 0 if a sampling event of this process can be opened, else errno."""
+    """Return 0 if this process can open a perf event that includes the Linux kernel, else errno."""
     about = ctypes.create_string_buffer(
         struct.pack("=IIQQQQQ", SOFTWARE, SIZE, 0, 0, 0, 0, DISABLED).ljust(SIZE, b"\0"), SIZE
     )

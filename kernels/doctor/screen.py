@@ -1,4 +1,4 @@
-"""The doctor's printed report: a line a fact, in groups, 100 columns; ASCII, whatever the locale."""
+"""The doctor's printed report: facts in groups, wrapped at 100 columns, in ASCII."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _library(about: Library) -> Iterator[str]:
 
 
 def bindings(inventory: Inventory) -> Rows:
-    """Yield bindings; those that share a reason share a line."""
+    """Yield a line per reason, with the bindings that it makes unusable, and a line of usable bindings."""
     reasons: dict[str | None, list[str]] = {}
     for name, reason in inventory.bindings.items():
         reasons.setdefault(reason, []).append(name)
@@ -113,7 +113,7 @@ def _rights(rights: Rights) -> str:
 
 
 def missing(inventory: Inventory) -> Rows:
-    """Yield missing parts with reason and command; a plain absence needs no reason."""
+    """Yield missing parts with the install command, and with the reason unless merely not installed."""
     for kind, about in inventory.devices.items():
         if not about["here"]:
             yield kind, about["reason"]
@@ -129,7 +129,7 @@ def missing(inventory: Inventory) -> Rows:
 
 
 def remarks(inventory: Inventory) -> list[tuple[str, str]]:
-    """Return the subject and the text of each part that may cost time, with the command that measures the cost."""
+    """Return subject and text of each part that may cost time, with the command that measures the cost."""
     return [*_mkl(inventory), *_openblas(inventory), *_steering(inventory)]
 
 
@@ -150,7 +150,7 @@ def _mkl(inventory: Inventory) -> Rows:
 
 
 def _openblas(inventory: Inventory) -> Rows:
-    """Yield a remark on kernels set by a variable, or kernels below the processor's instruction set."""
+    """Yield a remark if a variable chooses the kernels, or if they do not use the processor's AVX-512."""
     blas = inventory.libraries.get("OpenBLAS of numpy")
     if blas is None or not blas.here or not blas.kernels:
         return
@@ -163,7 +163,7 @@ def _openblas(inventory: Inventory) -> Rows:
 
 
 def _steering(inventory: Inventory) -> Rows:
-    """Yield remarks on malloc and huge pages."""
+    """Yield remarks on glibc's default malloc and on disabled huge pages."""
     if (about := inventory.system) is None:
         return
     if (about.libc or "").startswith("glibc") and not about.malloc_variables:

@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Facts of the system; None: not known."""
+    """Facts of the operating system and its limits; None: not known."""
 
     cores: int | None  # logical processors
     affinity: tuple[int, ...] | None
     limited: bool | None  # whether a cgroup limits processor time
     quota: float | None  # processors' worth of time that the cgroup allows
-    huge_pages: str | None  # setting of transparent ones
+    huge_pages: str | None  # mode of transparent huge pages
     libc: str | None  # name and version, as "glibc 2.36"
     malloc_variables: dict[str, str]
-    variables: dict[str, str]  # that steer libraries
+    variables: dict[str, str]  # environment variables that steer libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,24 @@ class Inventory:
 
     devices: dict[str, dict[str, Any]]  # by kind, as they describe themselves
     libraries: dict[str, Library]
-    bindings: dict[str, str | None]  # why a way to a GPU is closed
-    packages: dict[str, Part]
-    base: dict[str, Part]
+    bindings: dict[str, str | None]  # why a binding to a GPU cannot be used; None: it can
+    packages: dict[str, Part]  # optional packages
+    base: dict[str, Part]  # packages that an installation always has
     system: System | None
     tools: dict[str, Part]
     perf: perf.Rights | None
     state: str | None
     state_temporary: bool
-    not_told: dict[str, str]  # errors of facts that raised
+    not_told: dict[str, str]  # exception by fact that raised
 
     @property
     def works(self) -> bool:
-        """True if the base works: a CPU, a compiler, OpenBLAS."""
+        """True if a CPU, a C compiler and NumPy's OpenBLAS work."""
         return self.devices["cpu"]["here"] and self.tools["cc"].here and self.libraries["OpenBLAS of numpy"].here
 
 
 def survey() -> Inventory:
-    """Collect all facts; programs run side by side while files are read."""
+    """Collect all facts; child processes run in parallel while this process reads files."""
     not_told: dict[str, str] = {}
 
     def attempt(name: str, fact: Callable[[], T]) -> T | None:
@@ -118,7 +118,7 @@ def _device(kind: str) -> dict[str, Any]:
 
 
 def document(inventory: Inventory) -> dict[str, Any]:
-    """Return the document of `--json`; `base`: the packages that an installation always has."""
+    """Return the inventory as the document that `--json` prints."""
     data = asdict(inventory)
     return {
         "works": inventory.works,

@@ -25,7 +25,7 @@ INSTALL = {
 
 
 def tool(name: str) -> Part:
-    """Return whether a tool is here and runs, with its version."""
+    """Return the part for a tool, present if the tool runs, with its version."""
     try:
         return TOOLS[name]()
     except Exception as error:  # whatever is broken here is a reason
@@ -33,7 +33,7 @@ def tool(name: str) -> Part:
 
 
 def c_compiler() -> Part:
-    """Return the compiler that `kernels.build` takes, present only if it builds with the flags used there."""
+    """Return the part for the compiler of `kernels.build`, present if it compiles with the flags there."""
     try:
         path, version = build.compiler()
     except Unavailable:
@@ -63,7 +63,7 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
 
 
 def program(name: str, programs: Sequence[str | None]) -> Part:
-    """Return the first of `programs` that is present, with its version if it reports one."""
+    """Return the part for the first of `programs` on PATH, present if `--version` works."""
     path = next((place for x in programs if x and (place := shutil.which(x))), None)
     if path is None:
         return Part(False, None, "not found", INSTALL[name])

@@ -1,1 +1,1 @@
-"""Vendor libraries, one a file, opened on first use."""
+"""Vendor libraries and Python bindings, one file each, opened on first use."""

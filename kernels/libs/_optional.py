@@ -11,12 +11,12 @@ from kernels.errors import Unavailable, summary
 
 
 def missing(name: str, hint: str = "") -> str | None:
-    """Return why a package is missing, without importing it, or None."""
+    """Return why a package is missing, or None if it is installed; import nothing."""
     return None if importlib.util.find_spec(name) else f"{name} is not installed: pip install {name}{hint}"
 
 
 def load(name: str, probe: Callable[[Any], object]) -> Any:
-    """Import a module and call `probe` on it, as pip may leave half of one behind. Raises Unavailable."""
+    """Import a module and call `probe` on it, which a half-removed package fails. Raises Unavailable."""
     try:
         module: Any = importlib.import_module(name)
         probe(module)

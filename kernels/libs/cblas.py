@@ -12,29 +12,29 @@ from kernels.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Blas:
-    """An opened CBLAS library."""
+    """An opened CBLAS library, with the addresses of its functions."""
 
     name: str
     path: Path
     version: str
-    kernels: str | None
-    isa: str | None
+    kernels: str | None  # kernel family in use; None: not reported
+    isa: str | None  # instruction set of the kernels; None: not reported
     wide: bool  # 64-bit integers
     sgemm: int  # address of cblas_sgemm
-    omatcopy: int | None  # address of cblas_somatcopy
+    omatcopy: int | None  # address of cblas_somatcopy; None: not usable
     set_threads: Callable[[int], object]
     get_threads: Callable[[], int]
-    cgemm: int | None = None  # address of cblas_cgemm
+    cgemm: int | None = None  # address of cblas_cgemm; None: not usable
 
     def use(self, threads: int) -> None:
-        """Set the number of threads and read it back, as libraries cap it silently. Raises Unavailable."""
+        """Set the number of threads; raise Unavailable if the library, which may cap it, runs another."""
         self.set_threads(threads)
         if (there := self.get_threads()) != threads:
             raise Unavailable(f"{self.name} runs {there} threads where {threads} were asked")
 
 
 def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:
-    """Return a function that loads a library and returns its version and kernels, and its instruction set."""
+    """Return a variant's `kernel`, which loads a library and returns version, kernels, instruction set."""
 
     def kernel() -> tuple[str | None, str | None]:
         library = load()
@@ -45,7 +45,7 @@ def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | N
 
 
 def symbol(library: ctypes.CDLL, names: Iterable[str]) -> tuple[str, ctypes._NamedFuncPointer] | None:
-    """Return the first of `names` that the library exports, and its function."""
+    """Return the first of `names` that the library exports, and its function; None if it exports none."""
     for name in names:
         try:
             return name, library[name]

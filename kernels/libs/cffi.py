@@ -1,4 +1,4 @@
-"""cffi: C functions called from Python through libffi, by their address."""
+"""cffi: a binding that calls C functions from Python through libffi, by their address."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ missing = partial(_optional.missing, "cffi")
 
 
 def load() -> Any:
-    """Import cffi with its compiled half. Raises Unavailable."""
+    """Import cffi, and check its compiled extension. Raises Unavailable."""
     return _optional.load("cffi", lambda cffi: cffi.FFI().cast("void *", 0))
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cffi's version; it reports no instruction set."""
+    """Return cffi's version, and no instruction set."""
     return f"cffi {load().__version__}", None
 
 

@@ -1,6 +1,6 @@
-"""cuBLAS through its own C interface: flags, workspace and math mode are passed as given, nothing is added.
+"""cuBLAS through its C interface: flags, workspace and math mode are passed on unchanged.
 
-Column-major, as the library is: a caller of row-major products swaps the operands (kernels/ops/gemm).
+Matrices are column-major, as in the library: a caller of row-major products swaps the operands (kernels/ops/gemm).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from kernels.errors import LaunchError, Unavailable
 from kernels.libs import cuda
 from kernels.provider import Provider
 
-N, T, C = 0, 1, 2  # cublasOperation_t; the last is of the conjugate
+N, T, C = 0, 1, 2  # cublasOperation_t: as stored, transposed, conjugate-transposed
 DEFAULT_MATH, PEDANTIC_MATH, TF32_MATH = 0, 2, 3  # cublasMath_t
 DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: the library chooses
 WORKSPACE = 32 << 20  # bytes, as NVIDIA recommends from Hopper on
-KERNELS = 3  # of one call at most: clearing a workspace, the product, the sum of a split K
+KERNELS = 3  # most kernels of one call: clearing a workspace, the product, the sum of a split K
 INT, POINTER, FLOAT = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
 
-# A name's cudaDataType of A, B and C, and its cublasComputeType_t. Sums, alpha and beta are fp32 in all. The plain
-# compute type of fp32 is cublasSgemm's default, and single precision on Hopper: TF32 has a type of its
-# own, and emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION turns it on (a
-# run's record holds those: kernels/steering.py). The pedantic type ignores all settings and forbids shortcuts.
+# The cudaDataType of A, B and C, and the cublasComputeType_t, by name. Sums, alpha and beta are always fp32. The plain
+# compute type of fp32 is cublasSgemm's default and single precision on Hopper: TF32 has a separate type, and
+# emulation by bf16 is off unless a handle's math mode or CUBLAS_EMULATE_SINGLE_PRECISION turns it on (a run's record
+# holds such variables: kernels/steering.py). The pedantic type ignores all settings and forbids shortcuts.
 TYPES = {
     "fp32": (0, 68),  # CUDA_R_32F, CUBLAS_COMPUTE_32F
     "pedantic": (0, 69),  # CUDA_R_32F, CUBLAS_COMPUTE_32F_PEDANTIC
@@ -39,7 +39,7 @@ missing = cuda.libraries_missing
 
 @dataclass(frozen=True)
 class Handle:
-    """A cuBLAS handle of this process, on one stream with a workspace of its own."""
+    """A cuBLAS handle of this process, on one stream with a private workspace (0: the library's)."""
 
     api: Any
     handle: ctypes.c_void_p
@@ -48,7 +48,7 @@ class Handle:
     workspace: int
 
     def math(self, mode: int) -> None:
-        """Set DEFAULT_MATH, PEDANTIC_MATH or TF32_MATH for the calls of `sgemm` that follow."""
+        """Set DEFAULT_MATH, PEDANTIC_MATH or TF32_MATH for later products on this handle."""
         self.check("cublasSetMathMode", self.api.cublasSetMathMode(self.handle, INT(mode)))
 
     def check(self, name: str, status: int) -> None:
@@ -98,9 +98,9 @@ def gemm_ex(
     b: tuple[int, int],
     c: tuple[int, int],
 ) -> Callable[[], None]:
-    """Return a call of `sgemm`'s product on operands of one of TYPES; ld in elements.
+    """Return a call of `sgemm`'s product with element type `dtype`, a key of TYPES; ld in elements.
 
-    Where the library splits K, partial sums of bf16 and fp16 may be added in these types, its default."""
+    If the library splits K, it may add partial sums of bf16 and fp16 in these types, by its default."""
     kind, compute = map(INT, TYPES[dtype])
     typed = [(POINTER(place), kind, INT(ld)) for place, ld in (a, b, c)]
     last = (compute, INT(DEFAULT_ALGORITHM))
@@ -118,9 +118,9 @@ def batched(
     c: tuple[int, int, int],
     count: int,
 ) -> Callable[[], None]:
-    """Return a call of `count` products as `sgemm`'s, of `real` or of `complex` numbers.
+    """Return a call of `count` products like `sgemm`'s; `numbers`: "real" or "complex".
 
-    Operands are (address, ld, elements from one to the next)."""
+    Operands are (address, ld, stride in elements from a matrix to the next)."""
     real = numbers == "real"
     name = "cublasSgemmStridedBatched" if real else "cublasCgemmStridedBatched"
     function = on.api.cublasSgemmStridedBatched if real else on.api.cublasCgemmStridedBatched
@@ -142,7 +142,7 @@ def _product(
     abc: Sequence[tuple[Any, ...]],
     last: tuple[Any, ...] = (),
 ) -> Callable[[], None]:
-    """Return a call of a product's function, in the order that all have; `last`: what follows C."""
+    """Return a call of a GEMM function of cuBLAS; `last`: the arguments that follow C."""
     complex_numbers = name.startswith("cublasC")
     alpha, beta = ((FLOAT * 2)(x, 0.0) if complex_numbers else FLOAT(x) for x in scale)
     sizes, (a, b, c) = map(INT, (*flags, *mnk)), abc
@@ -168,7 +168,7 @@ def dotted(number: int) -> str:
 
 
 def refused(text: Any, name: str, status: int) -> LaunchError:
-    """Return the exception for a status; `text` is the library's function that returns a status's text."""
+    """Return the exception for a status; `text`: the library's function that returns its description."""
     text.restype = ctypes.c_char_p
     words = text(INT(status))
     return LaunchError(f"{name} answers {status}: {words.decode() if words else 'unknown'}")
@@ -177,7 +177,9 @@ def refused(text: Any, name: str, status: int) -> LaunchError:
 def prepared(
     function: Any, arguments: tuple[Any, ...], name: str, check: Callable[[str, int], None], keep: object
 ) -> Callable[[], None]:
-    """Return a call without arguments; `keep` holds the memory whose addresses the library gets."""
+    """Return a function without arguments that calls `function(*arguments)` and checks the status.
+
+    `keep`: objects to keep alive because `arguments` holds their addresses."""
 
     def call(keep: object = keep) -> None:
         if status := function(*arguments):
@@ -187,12 +189,12 @@ def prepared(
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cuBLAS's version, read without a handle; it does not name its kernels."""
+    """Return cuBLAS's version, read without a handle, and no instruction set."""
     return by_properties("cuBLAS", cuda.load("cublas").cublasGetProperty), None
 
 
 def by_properties(library: str, property_of: Any) -> str | None:
-    """Return a library's name and version by its function cu…GetProperty, or None if that fails."""
+    """Return a library's name and version by its function cu…GetProperty, or None if the function fails."""
     number, numbers = INT(), []
     for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
         if property_of(INT(which), ctypes.byref(number)):

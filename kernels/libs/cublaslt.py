@@ -1,6 +1,6 @@
 """cuBLASLt through its C interface: a product is planned once, then run by a chosen algorithm.
 
-Column-major, and with the types of kernels/libs/cublas.py."""
+Matrices are column-major, with the element types of kernels/libs/cublas.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernels.libs import cublas, cuda
 from kernels.libs.cublas import FLOAT, INT, POINTER, T
 from kernels.provider import Provider
 
-ALIGNED = 256  # bytes: the library's default assumption; placements keep to 512
+ALIGNED = 256  # bytes: the library's default assumption; the suite aligns operands to 512
 SCALE = 0  # CUDA_R_32F: the type of alpha and beta
 TRANSA, TRANSB = 3, 4  # cublasLtMatmulDescAttributes_t, int32_t each
 MAX_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t, uint64_t
@@ -28,7 +28,7 @@ SIZE = ctypes.c_size_t
 
 
 class Offer(ctypes.Structure):
-    """cublasLtMatmulHeuristicResult_t."""
+    """Structure cublasLtMatmulHeuristicResult_t: an algorithm that the heuristic offers."""
 
     _fields_ = (("algo", ALGO), ("workspaceSize", SIZE), ("state", INT), ("wavesCount", FLOAT), ("reserved", INT * 4))
 
@@ -52,7 +52,7 @@ class Handle:
 
 @dataclass(frozen=True, eq=False)
 class Descriptors:
-    """The library's description of a product: its types and flags, the shapes of A, B and C. Freed with this object."""
+    """cuBLASLt's descriptors of a product and of the layouts of A, B and C, freed with this object."""
 
     operation: ctypes.c_void_p
     a: ctypes.c_void_p
@@ -62,18 +62,18 @@ class Descriptors:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm for a planned product."""
+    """An algorithm that cuBLASLt's heuristic offers for a planned product."""
 
     product: Descriptors
     data: bytes  # cublasLtMatmulAlgo_t
-    workspace: int  # bytes it needs
-    waves: float  # how often it fills the GPU: 1.0 is exactly once
+    workspace: int  # bytes that the algorithm needs
+    waves: float  # waves of blocks: at 1.0 the algorithm fills the GPU exactly once
 
 
 def open_handle(stream: int, workspace_address: int, workspace_bytes: int, library: Any = None) -> Handle:
     """Open a handle on `stream` for the life of the process. Raises Unavailable.
 
-    The workspace is memory of the device at a multiple of 256; 0 bytes: none."""
+    The workspace is device memory at a multiple of 256; 0 bytes: no workspace."""
     library = library or cuda.load("cublasLt")
     handle = ctypes.c_void_p()
     if status := library.cublasLtCreate(ctypes.byref(handle)):
@@ -106,8 +106,8 @@ def plan(
 ) -> tuple[Algorithm, ...]:
     """Return up to `wanted` algorithms for C = alpha·op(A)·op(B) + beta·C, the expected fastest first.
 
-    Column-major; `dtype` is one of cublas.TYPES, `lds` are those of A, B and C in elements. An algorithm needs at
-    most `workspace_bytes`, and operands at multiples of `aligned` bytes. Empty if the library has none. Raises
+    `dtype`: a key of cublas.TYPES; `lds`: leading dimensions of A, B and C in elements. An algorithm needs at most
+    `workspace_bytes`, and operands at multiples of `aligned` bytes. Empty if the library has no algorithm. Raises
     LaunchError."""
     product = _described(on, dtype, flags, mnk, lds)
     offers, count = (Offer * wanted)(), INT()
@@ -127,7 +127,7 @@ def plan(
 
 
 def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int) -> ctypes.c_void_p:
-    """Return the limits of an algorithm as a descriptor that the stack destroys."""
+    """Return the limits on workspace and alignment as a descriptor, which the stack destroys."""
     preference = _created(on, stack, "MatmulPreference")
     _set(on, "MatmulPreference", preference, MAX_WORKSPACE, ctypes.c_uint64(workspace_bytes))
     for attribute in MIN_ALIGNMENTS:
@@ -136,7 +136,7 @@ def _preference(on: Handle, stack: ExitStack, workspace_bytes: int, aligned: int
 
 
 def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int, b: int, c: int) -> Callable[[], None]:
-    """Return a call of the planned product in place of C by this algorithm; operands are addresses.
+    """Return a call of the planned product by `algorithm`, in place on C; operands are addresses.
 
     Raises LaunchError if the handle's workspace is too small."""
     if algorithm.workspace > on.workspace_bytes:
@@ -155,7 +155,7 @@ def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int,
 def _described(
     on: Handle, dtype: str, flags: tuple[int, int], mnk: tuple[int, int, int], lds: tuple[int, int, int]
 ) -> Descriptors:
-    """Return the descriptors of a product; all or none of them stay."""
+    """Return the descriptors of a product; on an error all that were created are destroyed."""
     kind, compute = map(INT, cublas.TYPES[dtype])
     m, n, k = mnk
     a = (k, m) if flags[0] == T else (m, k)  # rows, columns as they lie in memory
@@ -174,7 +174,7 @@ def _described(
 
 
 def _created(on: Handle, stack: ExitStack, kind: str, *arguments: Any) -> ctypes.c_void_p:
-    """Return a descriptor of a kind that the stack destroys."""
+    """Return a new descriptor of type `kind`, such as "MatrixLayout", which the stack destroys."""
     descriptor, name = POINTER(), f"cublasLt{kind}Create"
     on.check(name, getattr(on.api, name)(ctypes.byref(descriptor), *arguments))
     stack.callback(getattr(on.api, f"cublasLt{kind}Destroy"), descriptor)

@@ -1,4 +1,4 @@
-"""NVIDIA's driver and libraries: their presence and their location."""
+"""NVIDIA's driver and libraries: whether they are installed, and how to load them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EXTRA = "pip install 'kernelgap[cuda13]'"
 
 
 def missing() -> str | None:
-    """Return why no CUDA device can be opened here, without a heavy import, or None."""
+    """Return why no CUDA device can be opened here, or None if it can; does not import CuPy."""
     return driver_missing() or package("cupy")
 
 
 def libraries_missing() -> str | None:
-    """Return why no NVIDIA library can be called here; a library that is not installed shows at load."""
+    """Return why no NVIDIA library can be called here, or None; a missing library fails only at `load`."""
     return missing() or package("cuda.pathfinder")
 
 
@@ -35,7 +35,7 @@ def driver_here() -> bool:
 
 
 def driver_missing() -> str | None:
-    """Return why nothing runs on a GPU here, beginning with the driver, or None."""
+    """Return why nothing can run on a GPU here (no driver, no GPU), or None if it can."""
     if not driver_here():
         return f"no NVIDIA driver: {DRIVER} is not on this machine"
     driver, count = ctypes.CDLL(DRIVER), ctypes.c_int(0)
@@ -50,7 +50,7 @@ def driver_missing() -> str | None:
 
 
 def package(name: str, install: str = EXTRA) -> str | None:
-    """Return why a Python package is missing, or None."""
+    """Return why a Python package is missing, or None if it is installed; does not import it."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -75,7 +75,7 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def _installed(name: str) -> str | None:
-    """Return a library's path in a wheel or in the system, where pathfinder does not know the library."""
+    """Return the path of a library that pathfinder does not know, in a wheel or the system, or None."""
     import ctypes.util  # imported here because it imports subprocess, for which plans would wait
 
     spec = importlib.util.find_spec("nvidia")
@@ -85,7 +85,7 @@ def _installed(name: str) -> str | None:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return CuPy's version; its libraries do not report their instructions."""
+    """Return CuPy's version, and no instruction set."""
     import importlib.metadata
 
     for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"):

@@ -1,7 +1,7 @@
 """cuDNN 9's named convolution algorithms through its C interface of version 7.
 
-The three directions take their arguments in one order: both inputs, the convolution, the output. A library without a
-device makes descriptors and answers 1001 to `cudnnCreate`."""
+The three directions take their arguments in the same order: both inputs, the convolution, the output. Without a
+device, the library makes descriptors, and `cudnnCreate` returns 1001."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FLOAT, CROSS_CORRELATION = 0, 1  # cudnnDataType_t, cudnnConvolutionMode_t
 FORMATS = {"nchw": 0, "nhwc": 1}  # cudnnTensorFormat_t
 MATHS = {"default": 0, "tensor": 1, "convert": 2, "fma": 3}  # cudnnMathType_t
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
-NOT_SUPPORTED = range(3000, 4000)  # of cudnnStatus_t: not for this problem, or not on this GPU
-MOST = 16  # rows that a list of algorithms may have
+NOT_SUPPORTED = range(3000, 4000)  # cudnnStatus_t: unsupported for this problem or this GPU
+MOST = 16  # entries of a list of algorithms
 
 
 class Perf(ctypes.Structure):
-    """cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t: the same 48 bytes for all three."""
+    """Structure cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t: the same 48 bytes for all three."""
 
     _fields_ = (
         ("algo", INT),
@@ -43,7 +43,7 @@ Dims = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution's sizes and parameters, in the order of nchw whatever the layout."""
+    """A convolution's sizes and parameters; sizes are in NCHW order for every layout."""
 
     x: Dims  # n, c, h, w
     w: Dims  # k, c/groups, r, s
@@ -57,13 +57,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Direction:
-    """A pass: cuDNN's names of its functions and algorithms, and its operands."""
+    """A direction of a convolution: cuDNN's names of its functions and algorithms, and its operands."""
 
-    run: str  # function's name, as size, find, guess
-    size: str
-    find: str
-    guess: str
-    reads: tuple[str, str]  # operands of a Layer
+    run: str  # name of the function that runs a convolution
+    size: str  # name of the function that returns the bytes of workspace
+    find: str  # name of the function that measures all algorithms
+    guess: str  # name of the function that ranks algorithms by heuristics
+    reads: tuple[str, str]  # names of operands in Layer
     writes: str
     algorithms: tuple[str, ...]
 
@@ -113,7 +113,7 @@ DIRECTIONS = {
 
 @dataclass(frozen=True)
 class Cudnn:
-    """The library and a handle, null where only descriptors are made."""
+    """The cuDNN library and a handle, which is null if only descriptors are made."""
 
     api: Any
     handle: ctypes.c_void_p
@@ -137,9 +137,9 @@ class Cudnn:
         self.check(name, getattr(self.api, name)(*arguments))
 
     def make(self, name: str) -> ctypes.c_void_p:
-        """Return a descriptor by the function that makes it.
+        """Return a new descriptor from the cuDNN function `name`.
 
-        None is destroyed: they are small, and the process is short."""
+        Descriptors are never destroyed: they are small, and the process is short."""
         descriptor = ctypes.c_void_p()
         self.call(name, ctypes.byref(descriptor))
         return descriptor
@@ -165,7 +165,7 @@ def open_handle(library: Any = None, stream: int = 0) -> Cudnn:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cuDNN's version, read without a handle; it does not name its kernels."""
+    """Return cuDNN's version, read without a handle, and no instruction set."""
     ask = load().cudnnGetVersion
     ask.restype = SIZE
     return f"cuDNN {dotted(ask())}", None
@@ -173,7 +173,7 @@ def kernel() -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Descriptors of a direction and a shape, in the order of the calls."""
+    """cuDNN's descriptors of one direction of a layer, in the order in which calls take them."""
 
     on: Cudnn
     direction: Direction
@@ -186,7 +186,7 @@ class Convolution:
         self.on.call("cudnnSetConvolutionMathType", self.how, INT(MATHS[name]))
 
     def workspace(self, algorithm: int) -> int:
-        """Return the bytes that an algorithm needs. Raises Unavailable if this problem has no such algorithm."""
+        """Return the bytes that an algorithm needs. Raises Unavailable if it does not support the problem."""
         size = SIZE()
         self.on.call(self.direction.size, *self._descriptors, INT(algorithm), ctypes.byref(size))
         return size.value
@@ -208,7 +208,7 @@ class Convolution:
         return prepared(getattr(self.on.api, name), arguments, name, self.on.check, (alpha, beta))
 
     def searched(self, places: tuple[int, int, int], space: tuple[int, int]) -> list[dict[str, Any]]:
-        """Return the algorithms that `Find…Ex` measures within a workspace, best first."""
+        """Run cuDNN's search `Find…Ex` within a workspace and return the measured algorithms, best first."""
         rows, count = (Perf * MOST)(), INT()
         operands = (self.first, POINTER(places[0]), self.second, POINTER(places[1]), self.how, self.out)
         answers = (INT(MOST), ctypes.byref(count), rows, POINTER(space[0]), SIZE(space[1]))
@@ -216,7 +216,7 @@ class Convolution:
         return [self._row(row) for row in rows[: count.value]]
 
     def guessed(self) -> list[dict[str, Any]]:
-        """Return the algorithms that the heuristics of `Get…_v7` rank, best first; nothing runs."""
+        """Return the algorithms as the heuristics of `Get…_v7` rank them, best first; run no kernel."""
         rows, count = (Perf * MOST)(), INT()
         self.on.call(self.direction.guess, *self._descriptors, INT(MOST), ctypes.byref(count), rows)
         return [self._row(row) for row in rows[: count.value]]
@@ -235,14 +235,14 @@ class Convolution:
 
 
 def tensor(on: Cudnn, dims: Dims, layout: str = "nchw") -> ctypes.c_void_p:
-    """Return the descriptor of images in single precision. Raises LaunchError."""
+    """Return the descriptor of a single-precision tensor of four axes. Raises LaunchError."""
     descriptor = on.make("cudnnCreateTensorDescriptor")
     on.call("cudnnSetTensor4dDescriptor", descriptor, INT(FORMATS[layout]), INT(FLOAT), *map(INT, dims))
     return descriptor
 
 
 def convolution(on: Cudnn, name: str, layer: Layer) -> Convolution:
-    """Return the descriptors of one direction. Raises LaunchError."""
+    """Return the descriptors of a layer in the direction `name`, a key of DIRECTIONS. Raises LaunchError."""
     direction, order = DIRECTIONS[name], INT(FORMATS[layer.layout])
     descriptors = {name: tensor(on, dims, layer.layout) for name, dims in (("x", layer.x), ("y", layer.y))}
     descriptors["w"] = on.make("cudnnCreateFilterDescriptor")

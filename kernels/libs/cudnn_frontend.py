@@ -14,24 +14,24 @@ from kernels.provider import Provider
 RELEASES = (1, 18), (1, 26)  # the first and the last whose graphs list engines
 PACKAGE = "nvidia-cudnn-frontend"
 INSTALL = f"pip install '{PACKAGE}>=1.18,<1.27'"
-# Numerical notes of plans that round factors to half precision, which overflows at 65,504, as we read the name.
+# Numerical notes of plans that round inputs to half precision, which overflows at 65,504 (inferred from the name).
 HALF = ("DOWN_CONVERT_INPUTS",)
-COARSE = ("TENSOR_CORE", *HALF)  # and of plans that round them to TF32
+COARSE = ("TENSOR_CORE", *HALF)  # notes of plans that round inputs to TF32 or half precision
 REFUSALS = ("NOT_SUPPORTED", "Deselecting execution plan", "No valid engine configs", "No valid execution plans")
 READS = {"fprop": ("x", "w"), "dgrad": ("y", "w"), "wgrad": ("x", "y")}
 WRITES = {"fprop": "y", "dgrad": "x", "wgrad": "w"}
-MODES = ("A", "B", "FALLBACK")  # of the heuristics
+MODES = ("A", "B", "FALLBACK")  # cuDNN's heuristics
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph, and its tensors of operands under x, w, y."""
+    """A cuDNN graph of one convolution, and its tensors by operand: x, w, y."""
 
     graph: Any
     tensors: dict[str, Any]
 
     def plan(self, index: int) -> dict[str, Any]:
-        """Build a listed plan and return its workspace and notes."""
+        """Build the plan at `index` and return its workspace in bytes and its behavior notes."""
         self.graph.build_plan_at_index(index)
         notes = self.graph.get_behavior_notes_for_plan_at_index(index)
         return {
@@ -44,12 +44,12 @@ class Graph:
 
 
 def missing() -> str | None:
-    """Return why the frontend cannot be used here, without importing it, or None."""
+    """Return why the frontend cannot be used here, or None if it can; does not import it."""
     return cuda.libraries_missing() or cuda.package("cudnn", INSTALL)
 
 
 def load() -> Any:
-    """Import the frontend, of a release whose graphs list engines. Raises Unavailable."""
+    """Import the frontend. Raises Unavailable, also for a release whose graphs list no engines."""
     try:
         cudnn = _optional.load("cudnn", lambda module: module.backend_version())
     except Unavailable as error:
@@ -63,7 +63,7 @@ def load() -> Any:
 
 @dataclass(frozen=True)
 class Frontend:
-    """The module and a cuDNN handle."""
+    """The frontend's module, and a cuDNN handle on one stream."""
 
     cudnn: Any
     handle: int
@@ -78,7 +78,7 @@ def open_handle(stream: int) -> Frontend:
 
 
 def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
-    """Return the graph of a convolution; `where`: handle=… on a device, device_property=… without one."""
+    """Return a convolution's graph; `where`: handle=… on a device, device_property=… without a device."""
     single = cudnn.data_type.FLOAT
     pygraph = cudnn.pygraph(io_data_type=single, intermediate_data_type=single, compute_data_type=single, **where)
     dims = {"x": layer.x, "w": layer.w, "y": layer.y}
@@ -100,7 +100,7 @@ def graph(cudnn: Any, op: str, layer: Layer, **where: Any) -> Graph:
 
 
 def packed(dims: tuple[int, ...], layout: str = "nchw") -> list[int]:
-    """Return strides, in the order of NCHW, of contiguous rows of images or, in nhwc, of channels."""
+    """Return the strides, in NCHW order, of a contiguous tensor whose layout is nchw or nhwc."""
     order = (0, 1, 2, 3) if layout == "nchw" else (0, 2, 3, 1)
     strides, apart = [0] * len(order), 1
     for axis in reversed(order):
@@ -110,16 +110,17 @@ def packed(dims: tuple[int, ...], layout: str = "nchw") -> list[int]:
 
 
 def plans(cudnn: Any, op: str, layer: Layer, mode: str, without: tuple[str, ...] = (), **where: Any) -> Graph:
-    """Return a graph with the plans that one heuristic ranks; plans with these notes do not build."""
+    """Return a graph with the plans that heuristic `mode` ranks; no plan with a note of `without` builds."""
     convolution = graph(cudnn, op, layer, **where)
     convolution.graph.create_execution_plans([getattr(cudnn.heur_mode, mode)])
     return _without(cudnn, convolution, without)
 
 
 def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ...] = (), **where: Any) -> Graph:
-    """Return a graph whose only plan is one engine at default knobs; it does not build with these notes.
+    """Return a graph whose only plan is engine `index` at default knobs.
 
-    Raises Unavailable, or cuDNN's exception, if the engine is not for this problem."""
+    The plan does not build if it has a note of `without`. Raises Unavailable, or cuDNN's exception, if the engine does
+    not support this problem."""
     convolution = graph(cudnn, op, layer, **where)
     if index >= (count := convolution.graph.get_engine_count()):
         raise Unavailable(f"this release of cuDNN has engines 0 to {count - 1} for it")
@@ -136,12 +137,12 @@ def _without(cudnn: Any, convolution: Graph, notes: tuple[str, ...]) -> Graph:
 
 
 def refused(error: Exception) -> bool:
-    """Return whether an error reports a plan that is not for this problem, this GPU or these notes."""
+    """Return whether an error is cuDNN's refusal of a plan for this problem, GPU or deselected notes."""
     return "NotSupported" in type(error).__name__ or any(text in str(error) for text in REFUSALS)
 
 
 def shortened(fault: str) -> str:
-    """Return a cuDNN error with its middle cut out, because the reason stands at the end."""
+    """Return a cuDNN error on one line, cut in the middle if long, because the reason is at the end."""
     line = " ".join(fault.split())
     return line if len(line) < 200 else line[:60] + " … " + line[-130:]
 

@@ -1,4 +1,4 @@
-"""cuFFT's transforms of planes of real numbers through its C interface, in the caller's work area."""
+"""cuFFT's 2-D transforms of real numbers through its C interface, in the caller's work area."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.libs.cublas import prepared
 from kernels.provider import Provider
 
 R2C, C2R = 0x2A, 0x2C  # cufftType
-KERNELS = 4  # of one call at most, as a guess: rows, columns, transposition
+KERNELS = 4  # most kernels of one call, a guess: rows, columns, transposition
 INT, POINTER, SIZE = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
 # cufftResult, which no function of the library spells out.
 RESULTS = {
@@ -34,7 +34,7 @@ REFUSALS = [RESULTS[f"CUFFT_{word}"] for word in ("ALLOC_FAILED", "INVALID_SIZE"
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan of a number of frames, forward or inverse; destroyed with the object."""
+    """A cuFFT plan of a batch of 2-D frames, forward or inverse, destroyed with the object."""
 
     api: Any
     number: ctypes.c_int
@@ -42,11 +42,11 @@ class Plan:
     nbytes: int  # of the work area
 
     def work_in(self, place: int) -> None:
-        """Set the work area of `nbytes` bytes, which plans on one stream may share."""
+        """Set the address of the work area of `nbytes` bytes, which plans on one stream may share."""
         check("cufftSetWorkArea", self.api.cufftSetWorkArea(self.number, POINTER(place)))
 
     def call(self, source: int, target: int) -> Callable[[], None]:
-        """Return a call from one address to the other; the inverse overwrites its source."""
+        """Return a call of the transform between two addresses; the inverse overwrites its source."""
         name = "cufftExecC2R" if self.inverse else "cufftExecR2C"
         function = self.api.cufftExecC2R if self.inverse else self.api.cufftExecR2C
         return prepared(function, (self.number, POINTER(source), POINTER(target)), name, check, ())
@@ -55,8 +55,8 @@ class Plan:
 def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) -> tuple[Any, ...]:
     """Return the arguments of cufftPlanMany after the plan.
 
-    Order: rank, sizes, the source's rows and columns, step and distance, the target's, kind, count. Frames lie one
-    behind another, and so do spectra if `behind`; else the numbers of one frequency lie together."""
+    Order: rank, sizes, the source's rows and columns, stride and distance, the target's, type, batch. Frames are
+    contiguous, and so are spectra if `behind`; else the numbers of each frequency are contiguous over the batch."""
     down, across = lengths
     sizes, halves = (INT * 2)(down, across), (INT * 2)(down, across // 2 + 1)
     frames = (sizes, INT(1), INT(down * across))
@@ -68,7 +68,7 @@ def layout(lengths: tuple[int, int], count: int, inverse: bool, behind: bool) ->
 def plan(
     lengths: tuple[int, int], count: int, inverse: bool, stream: int, library: Any = None, *, behind: bool = False
 ) -> Plan:
-    """Plan `count` frames of these rows and columns, as `layout`. Raises LaunchError, Unavailable."""
+    """Plan `count` frames of `lengths` (rows, columns) by `layout`. Raises LaunchError, Unavailable."""
     api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
     if status := api.cufftCreate(ctypes.byref(number)):
         raise Unavailable(f"cufftCreate answers {_status_text(status)}: no usable GPU in this process")
@@ -82,7 +82,7 @@ def plan(
 
 
 def check(name: str, status: int) -> None:
-    """Raise Unavailable for a size without a plan or without memory, LaunchError for other failures."""
+    """Raise Unavailable for an unsupported size or too little memory, LaunchError for other failures."""
     if status:
         raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_status_text(status)}")
 
@@ -92,7 +92,7 @@ def _status_text(status: int) -> str:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cuFFT's version; it does not name its kernels."""
+    """Return cuFFT's version, or None if it cannot be read, and no instruction set."""
     number = INT()
     if cuda.load("cufft").cufftGetVersion(ctypes.byref(number)):
         return None, None

@@ -21,7 +21,7 @@ FP32 = 0  # CUDA_R_32F, of all operands and of the sums
 # the third.
 ALGORITHMS = {"default": 0, "alg1": 4, "alg2": 6, "alg3": 12}
 REFUSALS = (2, 10, 11)  # CUSPARSE_STATUS_ALLOC_FAILED, _NOT_SUPPORTED, _INSUFFICIENT_RESOURCES
-KERNELS = 4  # of one call at most, as a guess: distribution of rows, product, sum of parts
+KERNELS = 4  # most kernels of one call, a guess: distribution of rows, product, sum of parts
 INT, LONG, POINTER, SIZE, FLOAT = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
 PLACEHOLDER = 0x100  # an address that is required and not read
 
@@ -34,7 +34,7 @@ class Handle:
     handle: ctypes.c_void_p
 
     def check(self, name: str, status: int) -> None:
-        """Raise Unavailable for a call without code or memory, LaunchError for other failures."""
+        """Raise Unavailable for an unsupported call or too little memory, LaunchError for other failures."""
         if status:
             error = refused(self.api.cusparseGetErrorString, name, status)
             raise Unavailable(str(error)) if status in REFUSALS else error
@@ -61,7 +61,7 @@ def open_handle(stream: int, library: Any = None) -> Handle:
 
 
 def csr(on: Handle, shape: tuple[int, int], nonzeros: int, places: tuple[int, int, int]) -> Csr:
-    """Return a matrix of device addresses of values, columns and row pointers. Raises LaunchError."""
+    """Return a CSR matrix; `places`: addresses of values, columns, row pointers. Raises LaunchError."""
     values, columns, pointers = map(POINTER, places)
     descriptor = POINTER()
     sizes, kinds = map(LONG, (*shape, nonzeros)), map(INT, (INDEX_32, INDEX_32, BASE_ZERO, FP32))
@@ -92,7 +92,7 @@ def _words(on: Handle, algorithm: str, a: Csr, b: _Dense, c: _Dense) -> tuple[tu
 
 
 def area(on: Handle, algorithm: str, a: Csr, n: int) -> int:
-    """Return the bytes that a product with n columns works in. Raises LaunchError, Unavailable."""
+    """Return the bytes of a product's work area for n columns of B. Raises LaunchError, Unavailable."""
     nbytes = SIZE()
     operands = _Dense(on, a.k, n, PLACEHOLDER), _Dense(on, a.m, n, PLACEHOLDER)
     words, _keep = _words(on, algorithm, a, *operands)
@@ -109,7 +109,7 @@ def product(on: Handle, algorithm: str, a: Csr, n: int, b: int, c: int, work: in
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return cuSPARSE's version, read without a handle; it does not name its kernels."""
+    """Return cuSPARSE's version, read without a handle, and no instruction set."""
     return by_properties("cuSPARSE", cuda.load("cusparse").cusparseGetProperty), None
 
 

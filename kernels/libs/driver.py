@@ -1,6 +1,6 @@
-"""The CUDA driver's C interface: kernels of a cubin, launched with nothing in between.
+"""The CUDA driver's C interface: kernels of a cubin, launched through ctypes alone.
 
-A context must be current, as it is once the cuda device is open."""
+A CUDA context must be current, which is so once the cuda device is open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 
 @functools.cache
 def api() -> Any:
-    """Return libcuda."""
+    """Return libcuda as a ctypes library."""
     return ctypes.CDLL(cuda.DRIVER)
 
 
@@ -42,8 +42,8 @@ class Prepared:
     """The arguments of one cuLaunchKernel."""
 
     words: tuple[Any, ...]  # in the driver's order
-    parameters: Any  # the array of addresses among them
-    keep: tuple[Any, ...]  # what those addresses point to
+    parameters: Any  # the array `kernelParams` of addresses of the kernel's arguments
+    keep: tuple[Any, ...]  # the kernel's arguments
 
 
 def prepared(
@@ -57,7 +57,7 @@ def prepared(
 
 
 def launch(ready: Prepared) -> Callable[[], None]:
-    """Return one cuLaunchKernel without arguments."""
+    """Return a function without arguments that makes one cuLaunchKernel. It raises LaunchError."""
     start = api().cuLaunchKernel
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""FFTW through pyFFTW: plans made beforehand at a requested rigor, and the wisdom of searches kept."""
+"""FFTW through pyFFTW: plans of a requested rigor, whose wisdom is kept in the state folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def load() -> Any:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return both versions; a plan's instructions show in its wisdom alone."""
+    """Return the versions of pyFFTW and FFTW, and no instruction set, which depends on the plan."""
     pyfftw = load()
     return f"pyfftw {pyfftw.__version__}, FFTW {pyfftw.fftw_version}", None
 
 
 class Plan:
-    """A transform planned for some arrays, on which `execute` runs until `on` moved it to others."""
+    """A planned FFTW transform; `execute` runs on the planned arrays, or those of the last call from `on`."""
 
     def __init__(self, planned: Any, wisdom: bytes) -> None:
         self.execute: Callable[[], object] = planned.execute
@@ -41,14 +41,14 @@ class Plan:
 
     @property
     def isa(self) -> str | None:
-        """The widest vectors of a codelet in its wisdom, or None if all are scalar.
+        """The widest instruction set of a codelet in the plan's wisdom, or None if all are scalar.
 
-        The wisdom is of this plan, and of earlier plans of its rigor on this processor."""
+        The wisdom also covers earlier plans of the same rigor on this processor."""
         codelets = self._wisdom.decode()
         return next((isa for isa in SETS if re.search(rf"codelet_\w+_{isa}[_ ]", codelets)), None)
 
     def on(self, source: Array, target: Array) -> Callable[[], None]:
-        """Return the transform of other arrays of the same shapes and alignment."""
+        """Return a call of the transform on other arrays of the same shapes and alignment."""
 
         def call() -> None:
             if self._placed is not call:  # other arrays were transformed since
@@ -62,9 +62,9 @@ class Plan:
 def plan(images: Array, spectra: Array, inverse: bool, rigor: str, threads: int = 1) -> Plan:
     """Plan a transform of the last two axes, real images to half spectra or inverse, unscaled.
 
-    The plan runs repeatedly on these arrays, which planning may overwrite; the inverse destroys the spectra.
+    The plan runs on these arrays, which planning may overwrite; the inverse transform destroys the spectra.
 
-    Wisdom is kept by rigor: FFTW takes what a longer search found wherever there is some, and MEASURE would be
+    Wisdom is kept by rigor, because FFTW prefers the wisdom of a longer search, by which MEASURE would equal
     PATIENT."""
     pyfftw, known = load(), _wisdom(rigor)
     pyfftw.forget_wisdom()
@@ -88,7 +88,7 @@ def _file(rigor: str) -> str:
 
 
 def _wisdom(rigor: str) -> bytes:
-    """Return the wisdom of earlier searches; none for estimates."""
+    """Return the wisdom of earlier searches of this rigor; empty for "estimate" and on first use."""
     try:
         return b"" if rigor == "estimate" else (state.folder() / _file(rigor)).read_bytes()
     except OSError:

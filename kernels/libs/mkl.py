@@ -14,7 +14,7 @@ from kernels.provider import Provider
 
 
 def missing() -> str | None:
-    """Return why MKL is missing, without loading it, or None."""
+    """Return why MKL is missing, or None if it is installed; does not load it."""
     return None if _path() else "mkl is not installed: pip install mkl"
 
 
@@ -26,7 +26,7 @@ def _path() -> Path | None:
 
 
 class _Version(ctypes.Structure):
-    """MKLVersion of mkl_types.h."""
+    """Structure MKLVersion of mkl_types.h."""
 
     _fields_ = (
         *((name, ctypes.c_int) for name in ("major", "minor", "update")),
@@ -35,18 +35,18 @@ class _Version(ctypes.Structure):
 
 
 def _isa(processor: str) -> str | None:
-    """Return the instruction set of its kernels by its name of the processor.
+    """Return the instruction set of MKL's kernels, read from MKL's name for the processor, or None.
 
-    On AMD MKL names none, and ignores requests."""
+    On AMD, MKL names no instruction set and ignores requests."""
     names = {"AVX-512": "avx512", "AVX2": "avx2", "SSE4.2": "sse4.2"}
     return next((isa for name, isa in names.items() if name in processor), None)
 
 
 @functools.cache
 def load() -> Blas:
-    """Load MKL with LP64 integers and a fixed threading layer: none for one thread, else GNU's.
+    """Load MKL with LP64 integers: sequential if MKL_NUM_THREADS is 1, else on GNU's OpenMP.
 
-    MKL_NUM_THREADS, which a worker's environment sets, limits its threads."""
+    MKL_NUM_THREADS is set in a worker's environment. Raises Unavailable."""
     path = _path()
     if path is None:
         raise Unavailable(missing() or "")

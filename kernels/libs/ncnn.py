@@ -1,4 +1,4 @@
-"""ncnn, from its wheel: a network of text and weights, whose options allow algorithms."""
+"""ncnn, from its wheel: a network given as text and weights, with options that allow algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernels.errors import Unavailable
 from kernels.libs import _optional
 from kernels.provider import Provider
 
-RAW = b"\0\0\0\0"  # in front of weights: single precision as it lies
+RAW = b"\0\0\0\0"  # tag before the weights: raw single precision
 # Options of coarser arithmetic, or of another processor.
 COARSE = (
     *("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage", "use_bf16_packed"),
@@ -33,7 +33,7 @@ def version() -> str:
 
 
 def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) -> Any:
-    """Return a loaded network, its weights transformed. Raises Unavailable."""
+    """Return a network, loaded from ncnn's `text` and `weights`. Raises Unavailable if ncnn refuses it."""
     network = load().Net()
     network.opt.num_threads = threads
     for name, value in {**dict.fromkeys(COARSE, False), **options}.items():
@@ -49,7 +49,7 @@ def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) ->
 
 
 def run(network: Any, image: Any) -> Any:
-    """Return the blob `y` for the blob `x`, in ncnn's memory; empty if it fails."""
+    """Run a network on `image`, the blob `x`; return the blob `y` in ncnn's memory, empty on failure."""
     extractor, result = network.create_extractor(), load().Mat()
     extractor.input("x", image)
     extractor.extract("y", result)

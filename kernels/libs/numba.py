@@ -1,4 +1,4 @@
-"""Numba: Python functions compiled by LLVM for their argument types, on a GPU by NVIDIA's NVVM."""
+"""Numba: Python functions compiled for their argument types, by LLVM or, for a GPU, by NVIDIA's NVVM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ missing = partial(_optional.missing, "numba")
 
 
 def cuda_missing() -> str | None:
-    """Return why Numba compiles nothing for a GPU here."""
+    """Return why Numba cannot compile for a GPU here, or None if it can."""
     return nvidia.missing() or missing()
 
 
@@ -33,7 +33,7 @@ def load() -> Any:
 
 
 def cuda() -> Any:
-    """Import `numba.cuda` with CUDA_HOME set, because it does not look beside nvcc. Raises Unavailable."""
+    """Import `numba.cuda`, with CUDA_HOME set to nvcc's toolkit if unset. Raises Unavailable."""
     load()
     if not (os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")) and (home := _toolkit()):
         os.environ["CUDA_HOME"] = str(home)
@@ -50,8 +50,8 @@ def cuda() -> Any:
 def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None:
     """Launch a configured kernel once, which compiles it. Raises Unavailable.
 
-    Where a part of the toolkit is missing, Numba raises ImportError for NVVM, OSError for libdevice, RuntimeError
-    for what cuda.pathfinder does not find and for an unknown GPU, AttributeError for a NumPy that is too new for it."""
+    Numba raises ImportError if NVVM is missing, OSError for libdevice, RuntimeError for other libraries that
+    cuda.pathfinder misses and for an unknown GPU, AttributeError for a NumPy that is too new."""
     try:
         kernel(*arguments)
     except (AttributeError, ImportError, OSError, RuntimeError) as error:
@@ -62,7 +62,7 @@ def compiled(kernel: Callable[..., object], arguments: Sequence[object]) -> None
 
 
 def _toolkit() -> Path | None:
-    """Return the folder of nvcc's toolkit, by nvcc's path as found or resolved, or NVIDIA's default."""
+    """Return the toolkit with a folder nvvm: nvcc's, by its path or resolved path, or /usr/local/cuda."""
     from kernels import nvcc  # imported here because it brings half of a command's imports
 
     compiler = nvcc.find()
@@ -72,7 +72,7 @@ def _toolkit() -> Path | None:
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return Numba's version, and no instruction set: LLVM takes what this processor has."""
+    """Return Numba's version, and no instruction set: LLVM uses all that the processor has."""
     return f"numba {load().__version__}", None
 
 

@@ -1,4 +1,4 @@
-"""NVML's readings of a GPU: clocks, temperature, power, and how long these throttled its clock.
+"""NVML's readings of a GPU: clocks, temperature, power, and time throttled by temperature or power.
 
 Readings that a card, a driver or a binding does not report are left out."""
 
@@ -18,13 +18,13 @@ INSTALL = "pip install nvidia-ml-py"
 SM, MEMORY = 1, 2  # nvmlClockType_t
 DIE = 0  # nvmlTemperatureSensors_t
 POLICIES = {"power": 0, "thermal": 1}  # nvmlPerfPolicyType_t
-# Bytes/s of a lane, each way, less its encoding: 8b/10b, 128b/130b, from the sixth on flits of 242 of 256.
+# Bytes/s of a PCI Express lane, each way, by generation, less encoding: 8b/10b, 128b/130b, then 242 of 256 in a flit.
 LANES = {1: 0.25e9, 2: 0.5e9, 3: 1e9 * 128 / 130, 4: 2e9 * 128 / 130, 5: 4e9 * 128 / 130, 6: 8e9 * 242 / 256}
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")
 
 
 def missing() -> str | None:
-    """Return why no GPU can be queried here, without importing anything, or None."""
+    """Return why no GPU can be queried here, or None if it can; import nothing."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -50,10 +50,10 @@ class Gpu:
         )
 
     def pace(self) -> Pace:
-        """Return the clock of the multiprocessors and the time for which it was throttled so far.
+        """Return the clock of the multiprocessors, and the seconds for which it was throttled so far.
 
-        Three calls, each up to 20 ms under some hypervisors. Counters are of the card: throttling between two calls
-        shows, unlike a reason read afterwards, when the card idles again."""
+        Makes three NVML calls, each up to 20 ms under some hypervisors. The card counts throttled time, which shows
+        throttling between two readings; a throttle reason read afterwards, when the card idles, would miss it."""
         counted = {cause: self._ask("nvmlDeviceGetViolationStatus", policy) for cause, policy in POLICIES.items()}
         slowed = {cause: status.violationTime * 1e-9 for cause, status in counted.items() if status is not None}
         return Pace(_float(self._ask("nvmlDeviceGetClockInfo", SM)), slowed)
@@ -61,7 +61,7 @@ class Gpu:
     def facts(self) -> dict[str, Any]:
         """Return the facts of a run's record: driver, limits, PCIe link now and at best, compute mode, ECC.
 
-        A link is narrower and slower while the card is idle."""
+        The PCIe link may report a narrower and slower state while the card is idle."""
         mode, ecc = self._ask("nvmlDeviceGetComputeMode"), self._ask("nvmlDeviceGetEccMode")
         return _present(
             driver=_text(_answer(self.api, "nvmlSystemGetDriverVersion")),
@@ -77,7 +77,7 @@ class Gpu:
         )
 
     def link(self) -> float:
-        """Return the bytes/s each way of the card's PCI Express link at best, by its clock; 0 if not reported."""
+        """Return the peak bytes/s of the card's PCI Express link in each direction; 0 if not reported."""
         generation, width = self._ask("nvmlDeviceGetMaxPcieLinkGeneration"), self._ask("nvmlDeviceGetMaxPcieLinkWidth")
         return LANES.get(generation, 0.0) * (width or 0)
 
@@ -86,10 +86,9 @@ class Gpu:
 
 
 def open_gpu(bus_id: str) -> Gpu:
-    """Return the GPU at a PCI address, as "0000:17:00.0". Raises Unavailable.
+    """Return the GPU at a PCI address, such as "0000:17:00.0". Raises Unavailable.
 
-    An index would not do: CUDA counts as CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER order devices, and NVML does
-    not."""
+    An index is ambiguous: CUDA numbers devices by CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, which NVML ignores."""
     if reason := cuda.package("pynvml", INSTALL):
         raise Unavailable(reason)
     try:
@@ -101,9 +100,9 @@ def open_gpu(bus_id: str) -> Gpu:
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:
-    """Return the result of the first of the functions in `names` that works, or None.
+    """Return the result of the first function in `names` that works, or None if all fail.
 
-    The functions were renamed over the years."""
+    `names` lists the names that a function had in releases of the binding, separated by spaces."""
     for name in names.split():
         try:
             return getattr(api, name)(*arguments)
@@ -113,7 +112,7 @@ def _answer(api: Any, names: str, *arguments: Any) -> Any:
 
 
 def _present(**facts: Any) -> dict[str, Any]:
-    """Return the facts that the driver reports."""
+    """Return the facts that are not None, which the driver reports."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

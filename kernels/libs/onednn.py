@@ -1,4 +1,4 @@
-"""oneDNN's C API from the wheel onednn-cpu-gomp: 2023.1.0 (oneDNN 3.1) is the last release that has Winograd."""
+"""oneDNN's C API from the wheel onednn-cpu-gomp 2023.1.0 (oneDNN 3.1), the last with Winograd."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ TAGS = 1000  # more than the named layouts
 POINTER = ctypes.c_void_p
 Dims = ctypes.c_int64 * 12
 EFFECTIVE = ((0x27, "avx512"), (0x7, "avx2"), (0x3, "avx"), (0x1, "sse4.2"))  # bits of dnnl_cpu_isa_t
-ISA = {"avx512": "avx512", "avx2": "avx2", "avx": "avx", "sse41": "sse4.2"}  # its word, and that of --isa
+ISA = {"avx512": "avx512", "avx2": "avx2", "avx": "avx", "sse41": "sse4.2"}  # oneDNN's word, and --isa's
 
 
 def missing() -> str | None:
-    """Return why oneDNN is missing, without loading it, or None."""
+    """Return why oneDNN is missing, or None if it is installed; does not load it."""
     return None if _path() else f"{PACKAGE} is not installed: pip install {PIN}"
 
 
 @functools.cache
 def _path() -> Path | None:
-    """Return the path of the wheel's library, as other packages bring other versions of the same name.
+    """Return the path of this wheel's libdnnl, or None; other packages may bring other versions.
 
     The search avoids importlib.metadata, which would take a tenth of a benchmark's start."""
     for place in map(Path, sys.path):
@@ -56,13 +56,13 @@ def _isa(implementation: str) -> str | None:
 
 
 def named(library: str, implementation: str, reorders: int) -> tuple[str, str | None]:
-    """Return a variant's `kernel` by an implementation's name, with the reorders around a primitive."""
+    """Return a variant's `kernel`: an implementation's name with its number of reorders, instruction set."""
     copies = f", {reorders} reorder{'s' if reorders > 1 else ''}" if reorders else ""
     return f"{library} {implementation}{copies}", _isa(implementation)
 
 
 class Handle:
-    """An object of the library, destroyed with this one; `needs` lives as long."""
+    """A oneDNN object, destroyed with its handle; `needs` holds the objects that must live as long."""
 
     def __init__(self, place: ctypes.c_void_p, destroy: Any, needs: tuple[object, ...] = ()) -> None:
         self.place, self.needs, self._destroy = place, needs, destroy
@@ -72,14 +72,14 @@ class Handle:
 
 
 class OneDnn:
-    """The library with an engine and a stream on this processor."""
+    """The oneDNN library, with an engine and a stream on this processor."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
         version = library["dnnl_version"]
         version.restype = ctypes.POINTER(ctypes.c_int * 3)
         self.version = "oneDNN " + ".".join(map(str, version().contents))
-        # With its cache a second description of a problem would have the first one's implementation alone.
+        # With the cache, a second description of a problem would offer only the implementation of the first.
         library["dnnl_set_primitive_cache_capacity"](0)
         self.engine = self.create("engine", "create", CPU, ctypes.c_size_t(0))
         self.stream = self.create("stream", "create", self.engine.place, IN_ORDER)
@@ -99,7 +99,7 @@ class OneDnn:
         return Handle(place, self.library[f"dnnl_{kind}_destroy"], needs)
 
     def limit(self, threads: int) -> None:
-        """Set the threads of GNU's OpenMP, which oneDNN uses. Raises Unavailable if it does not have as many."""
+        """Set the threads of GNU's OpenMP, which oneDNN uses. Raises Unavailable if OpenMP runs others."""
         self.library["omp_set_num_threads"](threads)
         if (there := self.library["omp_get_max_threads"]()) != threads:
             raise Unavailable(f"{self.version} runs {there} threads where {threads} were asked")
@@ -111,14 +111,14 @@ class OneDnn:
         return place
 
     def unset(self, dims: Sequence[int]) -> Handle:
-        """Return a memory description whose layout an implementation chooses."""
+        """Return a memory description in single precision, whose layout an implementation chooses."""
         return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, ANY)
 
     def strided(self, dims: Sequence[int], strides: Sequence[int]) -> Handle:
         return self.create("memory_desc", "create_with_strides", len(dims), Dims(*dims), F32, Dims(*strides))
 
     def blocked(self, dims: Sequence[int], tag: str) -> Handle:
-        """Return a memory description of a named layout, whose number differs between versions."""
+        """Return a memory description of the layout `tag`, whose enum value differs between versions."""
         return self.create("memory_desc", "create_with_tag", len(dims), Dims(*dims), F32, self._tag(tag))
 
     def _tag(self, tag: str) -> int:
@@ -164,7 +164,7 @@ class OneDnn:
         return int(size(layout))
 
     def memory(self, layout: ctypes.c_void_p, address: int = 0) -> Handle:
-        """Return memory at an address, or at one that is set later."""
+        """Return a memory object at `address`; 0: the address is set later."""
         return self.create("memory", "create", layout, self.engine.place, POINTER(address))
 
     def primitive(self, description: Handle) -> Handle:
@@ -173,7 +173,7 @@ class OneDnn:
 
 @functools.cache
 def blas() -> Blas:
-    """Return oneDNN's dnnl_sgemm, by which TensorFlow multiplies. Raises Unavailable."""
+    """Return oneDNN as a BLAS of dnnl_sgemm alone, which TensorFlow calls. Raises Unavailable."""
     dnn, path = load(), _path()
     assert path is not None
     return Blas(

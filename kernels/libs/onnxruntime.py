@@ -1,4 +1,4 @@
-"""ONNX Runtime on a processor: a model as bytes, with all optimizations and a number of threads."""
+"""ONNX Runtime on a CPU: a serialized model, run with all optimizations and a number of threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from kernels.libs import _optional
 from kernels.provider import Provider
 
-ERRORS = 3  # of its log, warnings are left out
+ERRORS = 3  # log level without warnings
 
 missing = partial(_optional.missing, "onnxruntime")
 
@@ -21,7 +21,7 @@ def load() -> Any:
 
 
 def session(model: bytes, threads: int) -> Any:
-    """Return a session of a model."""
+    """Return a session of a serialized model on the CPU."""
     return load().InferenceSession(model, _options(threads), providers=["CPUExecutionProvider"])
 
 
@@ -35,7 +35,7 @@ def _options(threads: int) -> Any:
 
 
 def optimized(model: bytes) -> bytes:
-    """Return the model after optimization."""
+    """Return the serialized model after all of ONNX Runtime's optimizations."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         options = _options(1)

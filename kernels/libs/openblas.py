@@ -18,7 +18,7 @@ from kernels.provider import Provider
 
 
 def missing(owner: str) -> str | None:
-    """Return why `owner`'s OpenBLAS is missing, without importing it, or None."""
+    """Return why the package `owner` has no OpenBLAS, or None if it has; import nothing."""
     if path(owner) is None:
         return f"{owner} here bundles no OpenBLAS: install the wheel (pip install {owner})"
     return None

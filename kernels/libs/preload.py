@@ -1,4 +1,4 @@
-"""Libraries preloaded into a process: the suite's shims, and other allocators."""
+"""Libraries preloaded into a process by LD_PRELOAD: the suite's shims, BLIS, and other allocators."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def words(asked: str) -> tuple[str, ...]:
 
 
 def given() -> tuple[str, ...]:
-    """Return the names of libraries that this environment already preloads."""
+    """Return the names in WORDS of libraries that this environment already preloads."""
     names = heap.preloaded()
     return tuple(word for word in WORDS if any(name.startswith(word.replace("-", "_")) for name in names))
 
 
 def joined(asked: str, more: str) -> str:
-    """Return `asked` with one more name."""
+    """Return the --preload value `asked` with the name `more` appended."""
     return more if asked == NONE else f"{asked}+{more}"
 
 
@@ -82,7 +82,7 @@ def library(word: str) -> Path:
 
 
 def variables(asked: str) -> dict[str, str]:
-    """Return the environment variables that preload libraries, before those that the environment preloads.
+    """Return LD_PRELOAD with the libraries `asked`, before those that it already holds; empty for none.
 
     Raises UsageError, Unavailable."""
     names = words(asked)
@@ -95,7 +95,7 @@ def variables(asked: str) -> dict[str, str]:
 
 
 def missing(asked: Sequence[str], maps: str) -> str | None:
-    """Return the first library that a process has not loaded, by its /proc/PID/maps, or None."""
+    """Return the first library of `asked` that a process's /proc/PID/maps lacks, or None if it has all."""
     return next(
         (word for word in asked if str(library(word).resolve()) not in maps and str(library(word)) not in maps), None
     )

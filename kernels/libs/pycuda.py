@@ -1,6 +1,6 @@
-"""PyCUDA: kernels of a cubin by its driver interface, in the process's only context.
+"""PyCUDA: kernels of a cubin through its driver interface, in the device's primary context.
 
-PyCUDA keeps its contexts by thread: load and launch on the main thread."""
+PyCUDA keeps a stack of contexts per thread, so load and launch on the main thread."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EXTRA = "pip install 'kernelgap[pycuda]'"
 REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-TIES = 2  # events of PyCUDA's stream and the caller's, which take places in its queue as kernels do
-ON_REQUEST = 48 << 10  # bytes of shared memory a block, beyond which a kernel must set an attribute
+TIES = 2  # events that order PyCUDA's stream and the caller's, each an entry in a queue as a kernel is
+ON_REQUEST = 48 << 10  # bytes of shared memory per block, beyond which a kernel must set an attribute
 POINTER, UNSIGNED = ctypes.c_void_p, ctypes.c_uint
 
 
 def missing() -> str | None:
-    """Return why PyCUDA, which does not need CuPy, cannot be used here, without importing it, or None."""
+    """Return why PyCUDA, which needs no CuPy, cannot be used here, or None if it can; import nothing."""
     return cuda.driver_missing() or cuda.package("pycuda", EXTRA)
 
 
@@ -63,8 +63,8 @@ def _enter(driver: Any) -> None:
 def _primary(device: Any) -> Any:
     """Return a device's primary context, retained once and detached before Python exits.
 
-    PyCUDA aborts the process over a context on its stack, and releases a forgotten one by the call for a context
-    that it created."""
+    PyCUDA aborts the process at exit if a context is on its stack, and would release a primary context that was
+    garbage-collected by the call for a context that it created."""
     context = device.retain_primary_context()
     atexit.register(context.detach)
     return context
@@ -81,18 +81,16 @@ def function(cubin: Path, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Side:
-    """A stream of PyCUDA beside the caller's, and the events that tie the two in both directions.
+    """A stream of PyCUDA, and the two events that order it with the caller's stream.
 
-    PyCUDA launches on streams that it made itself, or on the legacy default stream, and takes no other's handle. A
-    non-blocking stream and the legacy stream are not ordered: a launch there would neither wait for what the
-    caller's stream holds back nor end before its next mark. So each launch is tied in by two events. Recorded into a
-    graph they are edges and cost nothing; launched one by one, the device waits twice a launch, for microseconds:
-    measure captured."""
+    PyCUDA launches only on streams that it created or on the legacy stream, and neither is ordered with the caller's
+    non-blocking stream. So a launch waits for the caller's stream by the event `fork`, and the caller's stream for
+    the launch by `join`. In a captured graph both are edges and cost nothing; otherwise they cost microseconds."""
 
     driver: Any
     api: Any  # libcuda, because PyCUDA's events expose no handle
-    caller: int
-    stream: Any
+    caller: int  # handle of the caller's stream
+    stream: Any  # PyCUDA's stream
     fork: ctypes.c_void_p
     join: ctypes.c_void_p
 
@@ -103,7 +101,7 @@ class Side:
 
 
 def open_side(caller: int, library: Any = None) -> Side:
-    """Return a stream of PyCUDA for launches in the order of the stream at `caller`. Raises Unavailable."""
+    """Return a stream of PyCUDA, ordered with the stream whose handle is `caller`. Raises Unavailable."""
     driver = load()
     api = library or ctypes.CDLL(cuda.DRIVER)
     fork, join = POINTER(), POINTER()
@@ -122,11 +120,11 @@ def launch(
     shared: int = 0,
     count: int = 1,
 ) -> Callable[[], None]:
-    """Return a call of `count` launches of a kernel from `function`, in the order of the caller's stream.
+    """Return a call of `count` launches of a kernel from `function`, ordered with the caller's stream.
 
-    `arguments`: a letter of the module `struct` and a value each, as ("P", address), ("q", int64), ("f", float32);
-    one kernel object has the same letters in all its launches. `shared`: bytes of dynamic shared memory a block.
-    Raises LaunchError; so does the call."""
+    `arguments`: pairs of a `struct` format letter and a value: ("P", address), ("q", int64), ("f", float32); all
+    launches of a kernel object use the same letters. `shared`: bytes of dynamic shared memory per block. Raises
+    LaunchError; so does the call."""
     failed: type[Exception] = on.driver.Error
     try:
         kernel.prepare([letter for letter, _ in arguments])
@@ -151,7 +149,7 @@ def launch(
 
 
 def _after(on: Side, event: ctypes.c_void_p, first: int, then: int) -> Callable[[], None]:
-    """Return a call that makes `then` wait for what is enqueued on `first` at that time."""
+    """Return a call that makes stream `then` wait for the work enqueued on `first` when the call runs."""
     record, wait, check = on.api.cuEventRecord, on.api.cuStreamWaitEvent, on.check
     ahead, behind, none = POINTER(first), POINTER(then), UNSIGNED(0)
 

@@ -1,11 +1,11 @@
-"""cuBLAS and cuFFT as scikit-cuda 0.5.3, of 2019, calls them.
+"""cuBLAS and cuFFT as called by scikit-cuda 0.5.3 (2019).
 
-That package cannot be imported as it is. scikit-cuda requires pkg_resources, which setuptools no longer brings; names
-of NumPy 1; libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13; and it reads a
-SONAME of two numbers, or else makes a cuBLAS handle during the import. All this is lent to scikit-cuda during the
-import, and taken back.
+The package cannot be imported unchanged. scikit-cuda requires pkg_resources, which setuptools no longer brings; names
+of NumPy 1; libcuda.so and libcublas.so, where drivers and wheels have libcuda.so.1 and libcublas.so.13; and a SONAME
+with two numbers, without which it creates a cuBLAS handle during the import. Stand-ins for all these are in place
+during the import, and removed afterwards.
 
-The package sets neither the math mode nor a workspace: both are the library's defaults."""
+scikit-cuda sets neither math mode nor workspace, so both are cuBLAS's defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAJOR, MINOR = 0, 1  # libraryPropertyType
 
 
 def missing() -> str | None:
-    """Return why scikit-cuda, which needs no CuPy, cannot be used here, without importing it, or None."""
+    """Return why scikit-cuda, which needs no CuPy, cannot be used here, or None; does not import it."""
     return cuda.driver_missing() or cuda.package("skcuda", EXTRA) or cuda.package("cuda.pathfinder")
 
 
@@ -71,7 +71,7 @@ def _import(part: str) -> Any:
 
 @contextlib.contextmanager
 def _lent(where: dict[str, Any], **values: Any) -> Iterator[None]:
-    """Set names in a namespace for a while."""
+    """Set names in a namespace while the context is active, then restore their values."""
     before = {name: where[name] for name in values if name in where}
     where.update(values)
     try:
@@ -83,7 +83,7 @@ def _lent(where: dict[str, Any], **values: Any) -> Iterator[None]:
 
 
 def _keep(np: Any, gone: dict[str, Any]) -> None:
-    """Leave scikit-cuda's modules a NumPy with the names that its functions look up when they are called."""
+    """Give scikit-cuda's modules a copy of NumPy with the removed names, which its functions use."""
     old = types.ModuleType("numpy")
     vars(old).update(vars(np) | gone)
     for name, module in list(sys.modules.items()):
@@ -92,7 +92,7 @@ def _keep(np: Any, gone: dict[str, Any]) -> None:
 
 
 def _pkg_resources() -> types.ModuleType:
-    """Return the part of pkg_resources that scikit-cuda uses.
+    """Return a stand-in for pkg_resources with the functions that scikit-cuda uses.
 
     The real module would also require PyCUDA, which cuBLAS does not need."""
     import importlib.metadata  # fifteen milliseconds: not for every plan
@@ -115,7 +115,7 @@ def _kinds(np: Any) -> dict[str, list[Any]]:
 def _open(name: str) -> ctypes.CDLL:
     """Load a library by the name that it had when scikit-cuda was written.
 
-    The handle is a new one, because scikit-cuda sets argument types on it and `cuda.load`'s are shared."""
+    Returns a new ctypes handle, because scikit-cuda sets argument types on it, and `cuda.load` shares its handles."""
     match = re.match(r"lib(\w+)\.so", name)
     stem = match[1] if match else ""
     if stem == "cuda":
@@ -128,7 +128,7 @@ def _path(name: str) -> str:
 
 
 def _soname() -> str:
-    """Return libcublas's name with its minor version, read without a handle. Raises Unavailable."""
+    """Return libcublas's SONAME with major and minor version, without a handle. Raises Unavailable."""
     library, numbers = cuda.load("cublas"), (ctypes.c_int(), ctypes.c_int())
     for which, number in zip((MAJOR, MINOR), numbers, strict=True):
         if status := library.cublasGetProperty(ctypes.c_int(which), ctypes.byref(number)):
@@ -138,7 +138,7 @@ def _soname() -> str:
 
 @dataclass(frozen=True)
 class Handle:
-    """A cuBLAS handle that scikit-cuda made, on one stream; `api` is the module `skcuda.cublas`."""
+    """A cuBLAS handle that scikit-cuda created, on one stream; `api` is the module `skcuda.cublas`."""
 
     api: Any
     handle: int
@@ -159,7 +159,7 @@ def open_handle(stream: int) -> Handle:
 
 @functools.cache
 def _handle(api: Any, stream: int) -> tuple[int, str]:
-    """Return a new handle, and the library's version."""
+    """Return the handle for a stream, created on first use, and cuBLAS's version."""
     handle: int = api.cublasCreate()
     major, rest = divmod(api.cublasGetVersion(handle), 10000)
     return handle, f"cuBLAS {major}.{rest // 100}.{rest % 100}"
@@ -189,21 +189,21 @@ def sgeam_transpose(
 
 @dataclass(frozen=True)
 class Plan:
-    """A cuFFT plan made by scikit-cuda, with a work area of cuFFT's; destroyed with the object."""
+    """A cuFFT plan made by scikit-cuda, with cuFFT's own work area, destroyed with the object."""
 
     api: Any
     number: Any
     inverse: bool
 
     def call(self, source: int, target: int) -> Callable[[], None]:
-        """Return a call from one address to the other; the inverse overwrites its source."""
+        """Return a call of the transform between two addresses; the inverse overwrites its source."""
         return _call(
             self.api, "cufftExecC2R" if self.inverse else "cufftExecR2C", (self.number, source, target), "cufftError"
         )
 
 
 def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int) -> Plan:
-    """Return a plan of `count` contiguous images of these rows and columns. Raises Unavailable."""
+    """Return a plan of `count` contiguous images of `lengths` (rows, columns). Raises Unavailable."""
     api = load("cufft")
     arguments = cufft.layout(lengths, count, inverse, behind=True)
     values = [ctypes.addressof(x) if isinstance(x, ctypes.Array) else x.value for x in arguments]
@@ -219,7 +219,7 @@ def transforms(lengths: tuple[int, int], count: int, inverse: bool, stream: int)
 
 
 def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cublasError") -> Callable[[], None]:
-    """Return one call without arguments, which raises LaunchError."""
+    """Return a function without arguments that calls `name` of `api`, and raises LaunchError on failure."""
     function, failed = getattr(api, name), getattr(api, failure)
 
     def call() -> None:
@@ -232,7 +232,7 @@ def _call(api: Any, name: str, arguments: tuple[Any, ...], failure: str = "cubla
 
 
 def _name(error: Exception) -> str:
-    """Return an exception's class name, since scikit-cuda has one class a status and no text."""
+    """Return an exception's class name, because scikit-cuda has a class per status and no text."""
     return type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""PyTorch on a processor, through Python alone, because its MKL and oneDNN are linked statically."""
+"""PyTorch on a CPU, through Python alone, because its MKL and oneDNN are linked statically."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from kernels.libs import _optional, onednn
 from kernels.provider import Provider
 
-EVENT = "[memory]"  # bytes given, or taken back with a minus
-LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # its profiler writes two lines to stderr else
+EVENT = "[memory]"  # profiler event of an allocation in bytes, or with a minus of a release
+LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # otherwise PyTorch's profiler writes two lines to stderr
 
 
 def peak(torch: Any, call: Callable[[], object]) -> int:
-    """Return the most bytes that a call holds at a time of its own allocations."""
+    """Return the peak bytes that PyTorch's CPU allocator holds for allocations made during `call`."""
     os.environ.setdefault(LEVEL, SILENT)
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
         call()
@@ -39,7 +39,7 @@ def executed(torch: Any, call: Callable[[], object]) -> list[tuple[str, str]]:
 def named(torch: Any, call: Callable[[], object], *kinds: str) -> tuple[str | None, str | None] | None:
     """Return a variant's `kernel` by oneDNN's implementation of the last primitive of these kinds.
 
-    Reorders around the primitive are counted. None where other kernels ran, which leave no line."""
+    The number of reorders is included. None if no such primitive ran, because other kernels log nothing."""
     primitives = executed(torch, call)
     names = [name or kind for kind, name in primitives if kind in kinds]
     reorders = sum(kind == "reorder" for kind, _ in primitives)
@@ -78,7 +78,7 @@ def load() -> Any:
 
 
 def on_threads(threads: int) -> Any:
-    """Import PyTorch, on so many threads and without gradients. Raises Unavailable."""
+    """Import PyTorch, set its number of threads, and turn gradients off. Raises Unavailable."""
     torch = load()
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
@@ -86,7 +86,7 @@ def on_threads(threads: int) -> Any:
 
 
 def tensor(torch: Any, array: Any) -> Any:
-    """Return the tensor of a NumPy array, without a copy; uint16 is bfloat16."""
+    """Return a NumPy array as a tensor, without a copy; uint16 holds bfloat16 bits."""
     if array.dtype.str[1:] == "u2":
         return torch.from_numpy(array.view("i2")).view(torch.bfloat16)
     return torch.from_numpy(array)
@@ -101,11 +101,11 @@ CAPABILITY = {
     "AVX512": "avx512",
     "AVX2": "avx2",
     "DEFAULT": "sse4.2",
-}  # PyTorch's word for its loops, and that of --isa
+}  # PyTorch's word for the instruction set of its loops, and --isa's
 
 
 def loops() -> tuple[str | None, str | None]:
-    """Return version and reported instruction set of operators that are PyTorch's own loops."""
+    """Return PyTorch's version, and the instruction set that it reports for its vectorized loops."""
     torch = load()
     word = torch.backends.cpu.get_cpu_capability()
     return f"torch {torch.__version__}, its own {word} loops", CAPABILITY.get(word)

@@ -14,7 +14,7 @@ from kernels.provider import Provider
 
 
 def missing() -> str | None:
-    """Return why PyTorch's CUDA operators cannot be called here, without importing it, or None."""
+    """Return why PyTorch's CUDA operators cannot be called here, or None if they can; import nothing."""
     reason = cuda.driver_missing() or torch_library.missing()
     if reason:
         return reason
@@ -26,7 +26,7 @@ def missing() -> str | None:
 
 
 def load(device: Any) -> Any:
-    """Import PyTorch and set its current stream to `device`'s. Raises Unavailable."""
+    """Import PyTorch, set its stream to `device`'s, and turn gradients off. Raises Unavailable."""
     torch = torch_library.load()
     index = int(device.name.partition(":")[2])
     torch.cuda.set_stream(torch.cuda.ExternalStream(device.stream.ptr, device=index))
@@ -35,10 +35,10 @@ def load(device: Any) -> Any:
 
 
 def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
-    """Return a call that sets the arithmetic of fp32 products: TF32 if `dtype` is that, else fp32.
+    """Return a call that sets the arithmetic of fp32 products: TF32 if `dtype` is "tf32", else fp32.
 
-    The call sets a switch of the whole process, which rows of both kinds share: so it belongs into each timed call,
-    at the cost of one attribute. torch 2.9 gave the switch a new name, and warns if the old one is used."""
+    The switch is process-wide, and variants of both kinds share a process, so each timed call must set it, at the cost
+    of one attribute. torch 2.9 gave the switch a new name, and warns if the old name is used."""
     switch = torch.backends.cuda.matmul
     if hasattr(switch, "fp32_precision"):
         return partial(setattr, switch, "fp32_precision", "tf32" if dtype == "tf32" else "ieee")
@@ -46,14 +46,14 @@ def arithmetic(torch: Any, dtype: str = "fp32") -> Callable[[], None]:
 
 
 def tensor(torch: Any, view: Any) -> Any:
-    """Return the tensor of a CuPy array, without a copy; uint16 is bfloat16."""
+    """Return a CuPy array as a tensor, without a copy; uint16 holds bfloat16 bits."""
     if view.dtype.str[1:] == "u2":
         return torch.from_dlpack(view.view("i2")).view(torch.bfloat16)
     return torch.from_dlpack(view)
 
 
 def kernel() -> tuple[str | None, str | None]:
-    """Return PyTorch's version, and its CUDA's."""
+    """Return the versions of PyTorch and of its CUDA, and no instruction set."""
     torch = torch_library.load()
     return f"torch {torch.__version__}, CUDA {torch.version.cuda}", None
 

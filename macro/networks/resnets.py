@@ -19,8 +19,8 @@ from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, P
 
 SOURCE = "arXiv 1608.07249, ResNet-"
 BOTTLENECKS = ((64, 3), (128, 4), (256, 6), (512, 3))  # inner channels and blocks of the stages
-WIDER = 4  # times as many channels outside
-CHANNELS = (16, 32, 64)  # of ResNet-56's stages
+WIDER = 4  # times as many channels at a block's output as inside
+CHANNELS = (16, 32, 64)  # in the stages of ResNet-56
 
 
 def normed(
@@ -34,7 +34,7 @@ def normed(
     bias: bool = False,
     affine: bool = True,
 ) -> list[Layer]:
-    """Return a convolution and its normalization, which has the activation."""
+    """Return a convolution and its batch normalization, followed by the activation."""
     pad = kernel // 2
     conv = Convolution(name=name, after=after, filters=filters, kernel=kernel, stride=stride, pad=pad, bias=bias)
     return [conv, BatchNorm(name=norm, affine=affine, activation=activation)]
@@ -43,7 +43,7 @@ def normed(
 def staged(
     stages: Sequence[tuple[int, int]], first: int, before: str, block: Callable[[str, str, int, int], list[Layer]]
 ) -> list[Layer]:
-    """Return the blocks of all stages, numbered from `first`; a stage's first block has its stride."""
+    """Return the blocks of all stages, numbered from `first`; later stages begin with a block of stride 2."""
     stack = list[Layer]()
     for stage, (channels, blocks) in enumerate(stages, first):
         for number in range(blocks):
@@ -54,7 +54,7 @@ def staged(
 
 
 def bottlenecks(reduced: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of ResNet-50; `reduced`: a stage's stride is that of its first 1 × 1."""
+    """Return the layers of ResNet-50; `reduced`: stride in a block's first 1 × 1, not in its 3 × 3."""
 
     def block(name: str, before: str, inner: int, stride: int) -> list[Layer]:
         strides, around = (stride, 1) if reduced else (1, stride), before
@@ -77,7 +77,7 @@ def bottlenecks(reduced: bool = False) -> tuple[Layer, ...]:
 
 
 def pairs(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str = "relu") -> tuple[Layer, ...]:
-    """Return the layers of ResNet-56, with `blocks` in a stage; `behind`: the activation of a block's sum."""
+    """Return the layers of ResNet-56, `blocks` per stage; `behind`: activation after a block's sum."""
 
     def block(name: str, before: str, channels: int, stride: int) -> list[Layer]:
         around, shortcut = list[Layer](), f"{name}.shortcut"

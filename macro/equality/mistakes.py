@@ -21,7 +21,7 @@ def counts(network: Network) -> dict[str, int]:
 
 
 def suspects(network: Network) -> Iterator[tuple[str, Network]]:
-    """Yield distinct networks with one mistake: in all layers, then in each layer if ALONE or fewer have it."""
+    """Yield distinct networks with one mistake: in all its layers, then in each, if ALONE or fewer."""
     seen = [network.layers]
     for defect, changed in _all(network):
         if changed.layers not in seen:
@@ -57,7 +57,7 @@ def _padded(more: int) -> Callable[[Convolution, Node], Fields]:
 
 
 def _shifted(layer: Convolution, node: Node) -> Fields:
-    """Shift a strided convolution's padding by one from above and left to below and right."""
+    """Pad a strided convolution by one row and column less above and left than below and right."""
     pad = layer.pad
     return {"pads": (pad - 1, pad - 1, pad, pad), "pad": 0} if layer.stride > 1 and pad else {}
 

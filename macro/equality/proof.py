@@ -230,7 +230,7 @@ def _large(
 
 
 def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
-    """Return the reason why the reference can prove nothing, or None; and notes on steps that prove nothing."""
+    """Return the reason why the reference proves nothing, or None; and notes on steps that prove nothing."""
     import numpy as np
 
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())

@@ -69,7 +69,7 @@ def _stems() -> list[str]:
 
 @cache
 def _of_stem(stem: str) -> dict[str, Network]:
-    """Return the networks of a file in this folder, by name; a JSON variant is its network with other fields."""
+    """Return the networks of a file in this folder, by name; JSON variants change fields of the first."""
     if not (path := FOLDER / f"{stem}.json").exists():
         networks: dict[str, Network] = importlib.import_module(f"{__name__}.{stem}").NETWORKS
         return networks

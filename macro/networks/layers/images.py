@@ -54,10 +54,10 @@ class Pool(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm(Layer):
-    """Batch normalization: y = scale · (x − mean)/√(variance + ε) + shift of each channel (Ioffe, Szegedy, ICML 2015).
+    """Batch normalization of each channel: y = scale · (x − mean)/√(variance + ε) + shift.
 
-    Mean and variance of the batch also update the running statistics; the running variance is the unbiased one, with
-    factor n/(n − 1), as in PyTorch.
+    The batch also updates the running statistics, with its variance times n/(n − 1), as in PyTorch (Ioffe, Szegedy,
+    ICML 2015).
     """
 
     kind: ClassVar[str] = "norm"
@@ -92,10 +92,10 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalResponseNorm(Layer):
-    """Local response normalization: y = x / (k + alpha/size · Σ x²)^beta, over `size` neighboring channels.
+    """Local response normalization over `size` channels: y = x / (k + alpha/size · Σ x²)^beta.
 
-    The window is centered on the channel and cut at the edges. Krizhevsky and others, NIPS 2012; alpha is divided by the
-    size, as in Caffe, PyTorch and MXNet.
+    The window is centered on each channel and cut at the edges. Krizhevsky and others, NIPS 2012; alpha is divided by
+    the size, as in Caffe, PyTorch and MXNet.
     """
 
     kind: ClassVar[str] = "lrn"

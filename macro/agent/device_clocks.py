@@ -71,7 +71,7 @@ class Marks:
 
 
 class Waits:
-    """Stand-in for the clock of a device without one: only waits, by `wait`, until all work is done."""
+    """Clock of a device without readable times: only waits, by `wait`, until all work is done."""
 
     def __init__(self, wait: Callable[[], object], peak: Callable[[], int]) -> None:
         self.wait, self.peak = wait, peak

@@ -101,7 +101,7 @@ def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool
 
 
 def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool) -> str | None:
-    """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
+    """Return the role of an instruction in a layer's scope, except backward products; None if unknown."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"
     if not backward and (last in PRODUCT or opcode == "dot"):

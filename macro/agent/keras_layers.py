@@ -28,7 +28,7 @@ class Kinds:
         self.keras, self.library, self.layers = keras, keras.layers, layers
 
     def called(self, spec: dict[str, Any]) -> Any:
-        """Return a layer's name in Keras, with `>` for dots, which PyTorch's parameter names may not have."""
+        """Return a layer's name in Keras; with PyTorch `>` replaces dots, which its names may not have."""
         return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
     def dense(self, spec: dict[str, Any]) -> Any:

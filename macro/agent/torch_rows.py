@@ -118,7 +118,7 @@ class _Alignment:
         return self._outside(short, around, column)
 
     def _outside(self, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
-        """Return rows and column of an operation outside of layers."""
+        """Return rows and column of an operation outside layers: loss, enclosing rows, or framework."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
         if column == "element-wise" and self._words(around, "update"):

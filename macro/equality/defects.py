@@ -86,7 +86,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _siblings(network: Network) -> list[Network]:
-    """Return the other variants of a network that this suite has."""
+    """Return the suite's other variants of a network."""
     stem = network.name.partition(":")[0]
     return [find(name) for name in names() if name.partition(":")[0] == stem and name != network.name]
 

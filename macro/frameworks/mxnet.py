@@ -50,7 +50,7 @@ def identity(job):
 
 
 def openblas():
-    """Return the version and kernels of the OpenBLAS inside MXNet; None without one."""
+    """Return the version and kernels of MXNet's OpenBLAS; None if it is built without OpenBLAS."""
     import mxnet as mx
 
     try:

@@ -85,7 +85,7 @@ def trace(model: Any, run: Callable[[], object]) -> Any:
 
 
 def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> str | None:
-    """Write a trace of a device's kernels; return why there is none, or None."""
+    """Write a trace of `count` calls on a GPU; return the reason of a failure, or None."""
     if torch_device.place(model.job) == "cpu":
         return "its profiler sees no GPU"
     torch_device.profile(model.torch, call, count, path)

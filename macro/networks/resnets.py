@@ -1,12 +1,12 @@
-"""Residual networks (He, Zhang, Ren, Sun, CVPR 2016) of arXiv 1608.07249: ResNet-50, and ResNet-56 on CIFAR-10.
+"""Residual networks (He, Zhang, Ren, Sun, CVPR 2016) of arXiv 1608.07249: ResNet-50 and ResNet-56.
 
-ResNet-50 has stages of 3, 4, 6 and 3 bottlenecks on images of 224 × 224. The stride of a stage's first block is that of
-its 3 × 3 convolution (Torch, CNTK, MXNet) or of the 1 × 1 before it (Caffe, TensorFlow).
+ResNet-50 has stages of 3, 4, 6 and 3 bottlenecks on images of 224 × 224. In a stage's first block, the stride is in the
+3 × 3 convolution (Torch, CNTK, MXNet) or in the 1 × 1 convolution before it (Caffe, TensorFlow).
 
-ResNet-56 has nine blocks of two 3 × 3 convolutions in each of three stages, a normalization behind each convolution,
-shortcuts without parameters. TensorFlow's script has no biases in its convolutions; Torch's and MXNet's have, and no
-ReLU behind their sums. Caffe's has projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name
-has eighteen blocks and so is ResNet-110.
+ResNet-56, for CIFAR-10, has three stages of nine blocks of two 3 × 3 convolutions, batch normalization after each
+convolution, and shortcuts without parameters. TensorFlow's script has no biases in its convolutions; Torch's and
+MXNet's have biases, and no ReLU after their sums. Caffe's has projections as shortcuts, no scales and a pooling of
+2 × 2; CNTK's has eighteen blocks a stage, and so is ResNet-110.
 """
 
 from __future__ import annotations

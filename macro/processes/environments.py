@@ -125,7 +125,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Hold a lock against a second creation of the same environment. Raises UsageError."""
+    """Hold a lock against concurrent creation or removal of an environment. Raises UsageError if taken."""
     with (home() / f".{name}.lock").open("w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -85,7 +85,7 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
-    """Write weights perturbed by relative noise `share`, and link the data; return the subfolder."""
+    """Write weights with relative noise `share`, and the data, into a subfolder. Raises Unavailable."""
     import numpy as np
 
     given, target = write_arrays(network, batch, folder), folder / f"moved-{seed}"

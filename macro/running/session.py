@@ -44,7 +44,7 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open outputs, measure, report; return the exit code: 1 after a failed or wrong result."""
+    """Open outputs, measure, report; return the exit code: 1 after a failed or wrong result, a signal's."""
     from micro.command.outputs import say
 
     with opened(outputs, planned, devices) as (file, streams):

@@ -35,7 +35,7 @@ def late(end: Ended) -> str:
 
 
 def unseen(script: Script, torch: bool, held: bool) -> str:
-    """Return the reason why no step was seen."""
+    """Return the reason why no step was detected; `held`: the script's own profiler was active."""
     if held:
         return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
     if script.step and ":" in script.step:

@@ -95,7 +95,7 @@ def read(path: Path) -> Recording:
 
 
 def _take(recording: Recording, line: dict[str, Any]) -> None:
-    """Add one line's record to the recording."""
+    """Add the content of a line to the recording. Raises ValueError for a later format."""
     kind = line.pop("kind")
     if kind == "program":
         if line.pop("format") > FORMAT:

@@ -84,7 +84,7 @@ def watch(
 
 
 def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Keep the rounds so far, if each script has enough for an interval."""
+    """Pass the rounds so far to `keep`, if each script has enough rounds for an interval."""
     for look in looks:
         look.recording.ended = "interrupted"
         look.finish()
@@ -284,7 +284,7 @@ class ScriptObserver(Observer):
         self.level("P0", self.plain(self.undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
-        """Run plain steps without a parameter's gradient, or a module."""
+        """Run a block without the parameter's gradient or the module at `path`, and record its level."""
         self.level(f"without {path}", self.block(self.count, without=path).seconds(self.one_thread))
 
     def few(self) -> int:
@@ -292,7 +292,7 @@ class ScriptObserver(Observer):
         return MANY if self.recording.program["heap"] == "default" else FEW
 
     def undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Block:
-        """Run a block in which the program's memory does not grow."""
+        """Run a block in which memory does not grow, and note the fewest page faults of a step."""
         block = super().undisturbed(count, spans, samples)
         self.fewest = min(self.fewest, self.faults)
         return block

@@ -126,7 +126,7 @@ def begun(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[
 def _looked(
     plan: Plan, side: Side, process: Process, folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> NetworkObserver:
-    """Prove equal work, attach perf and trace a first step. Raises SuiteError."""
+    """Prove equal work, attach perf and discard a first traced step. Raises SuiteError."""
     entry, began = side.entry, time.monotonic()
     gate.refuse(plan, entry, folder, say)
     side.proving = time.monotonic() - began

@@ -45,7 +45,7 @@ def by_thread(folder="/proc/self/task"):
 
 
 def busy(before, folder="/proc/self/task"):
-    """Return the number of threads that ran at least a tenth as long as the busiest since `before`."""
+    """Return the number of threads that ran since `before`, a tenth of the busiest at least; 1 if unknown."""
     ran = [now - before.get(task, (0, 0))[0] for task, (now, _) in by_thread(folder).items()]
     most = max(ran) if ran else 0
     return sum(x * 10 >= most for x in ran) if most > 0 else 1

@@ -1,4 +1,4 @@
-"""Layers of images: poolings and normalizations."""
+"""Layers of images: pooling, batch normalization, local response normalization."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Code inside the observed process, run by path in an environment of its own."""
+"""Code inside the observed process, run by path in the framework's or script's environment."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Blocks of steps of a running program, plain or traced, as the driver requests.
 
-Between two steps the program stands in `end`, where a block is reported, the next request is awaited, and instruments
-are started or stopped, outside of all steps' clocks.
+Between two steps the program waits in `end`: a block is reported, the next request is awaited, and instruments are
+started or stopped, outside the clocks of all steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch_again
 
 STOPS = 3  # times that Enough is raised, if a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
-MOST = 1 << 30  # bytes reserved beyond the program's, at most
+MOST = 1 << 30  # bytes of heap reserved beyond the program's, at most
 LARGEST = (1 << 31) - 1  # mallopt's largest value; beyond it -1, no limit
 
 
@@ -44,19 +44,19 @@ class Blocks:
         self.raised, self.over, self.later = 0, False, False
         self.knocked: dict[str, knock_out.KnockOut] = {}
         self.refused: dict[str, str | None] = {}  # {path: reason}
-        self.looked = False  # whether the block before had spans
+        self.looked = False  # whether the previous block had spans
         self.talk: library_talk.Talk | None = None  # verbose output of libraries
         self.printed = ""
         self.pid = os.getpid()
 
     def begin(self) -> None:
-        """Start the clocks of a step."""
+        """Start the clocks of a step, if a block is requested."""
         if self.request is None or self.over:
             return
         self.clocks = (recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF))
 
     def end(self) -> None:
-        """Record the step that ends, and report the block when it is complete."""
+        """Record the ended step; report the block and wait for a request when the block is complete."""
         end, cpu, used = recorder.now(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF)
         if self.over:
             self._over()
@@ -79,7 +79,7 @@ class Blocks:
             self.wait()
 
     def wait(self) -> None:
-        """Serve requests until one starts a block, and set its instruments up. Raises what ends the program."""
+        """Serve requests until a block is requested, and start its instruments. Raises Enough or SystemExit."""
         while True:
             line = self.requests.readline()
             request = json.loads(line) if line else {"do": "bye"}
@@ -98,14 +98,14 @@ class Blocks:
             else:
                 break
         self.request, self.rows, self.skip = request, [], int(request["skip"])
-        # An operation that is open here, such as the optimizer's step, began in the profiler that was just stopped, and
-        # ends in the next one, which would write where its predecessor's memory was: that one starts a step later.
+        # An operation that is open here, such as the optimizer's step, began under the profiler just stopped. Its end
+        # would write to that profiler's freed memory if the next profiler started now, so that starts a step later.
         self.later = bool(request["spans"] and self.looked)
         if not self.later:
             self._start()
 
     def give_up(self, how: str, reason: str) -> None:
-        """Stop watching the program and report the reason. Raises what ends the program."""
+        """Stop watching, report the reason and end the program. Raises Enough or SystemExit."""
         self.request = None
         try:
             self._stop_looking()
@@ -143,7 +143,7 @@ class Blocks:
         self.request = None
 
     def _knock(self, path: str) -> dict[str, Any]:
-        """Prepare to leave out what lies under this path; the reply has a `reason` if that is impossible."""
+        """Prepare to leave out the module or parameter at `path`; reply with a `reason` if impossible."""
         try:
             candidate = knock_out.KnockOut(self.spans.torch, self.spans.modules.known, path)
         except (knock_out.Refused, AttributeError) as error:
@@ -155,7 +155,7 @@ class Blocks:
         return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
     def _again(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return seconds of an operation called by itself; a `reason` if it cannot be called."""
+        """Return seconds of an operation in isolation, warm and cold, or a `reason` if it cannot be called."""
         try:
             warm, cold = torch_again.seconds(self.spans.torch, request["call"], request["cache"])
         except Exception as error:  # whatever the framework raises
@@ -187,12 +187,12 @@ class Blocks:
             os._exit(0)
         self.raised += 1
         if threading.current_thread() is not threading.main_thread():
-            raise SystemExit  # a thread ends by it without a message
+            raise SystemExit  # ends a thread without a message
         raise Enough
 
 
 def keep(variables: Any) -> bool:
-    """Make glibc's allocator keep the memory it has from now on; return whether it accepted that."""
+    """Make glibc's allocator keep freed memory from now on; return whether it accepted the settings."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -205,8 +205,8 @@ def keep(variables: Any) -> bool:
 def reserve(count: int) -> bool:
     """Leave `count` bytes of touched, free memory at the heap's end.
 
-    A tracer's records lie between the program's blocks. Without this room its blocks would grow the heap, with a page
-    fault for every page.
+    A tracer's records take free memory between the program's blocks. Without this reserve the program's next blocks
+    would grow the heap, with a page fault for every page.
     """
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

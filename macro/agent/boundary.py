@@ -1,6 +1,6 @@
-"""Boundaries of a PyTorch program's steps: an optimizer's step, or what the user names.
+"""Boundaries of a PyTorch script's steps: an optimizer's step, a call, or the user's marks.
 
-`blocks.begin()` and `blocks.end()` are called there, and `ready(how)` once, when enough steps have warmed up.
+At boundaries `blocks.begin()` and `blocks.end()` are called, and `ready(how)` once, after WARM steps.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import recorder
 import torch_modules
 
 WARM = 3  # steps
-MANY, LONG = 50, 10.0  # steps of the others, or seconds, before an optimizer that never stepped is ignored
+MANY, LONG = 50, 10.0  # steps of other optimizers, or seconds, until an optimizer without a step is ignored
 SOON = 1.0  # minimum seconds of warming up
 
 
 def untraced(function: Any) -> Any:
-    """Mark a function that torch.compile shall call and not trace."""
+    """Return the function, marked so that torch.compile calls it and does not trace it."""
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = "kernelgap looks at it"
     return function
 
 
 class Boundary:
-    """Beginnings and ends of steps; the first way (`how`) to end WARM steps is the only one afterwards.
+    """Begin and end of steps; the first kind of boundary (`how`) with WARM steps alone counts afterwards.
 
-    `ready(how)` reports to the driver and waits for the first block.
+    `ready(how)` reports to the driver and waits for the request of the first block.
     """
 
     def __init__(self, blocks: Any, ready: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class Boundary:
         self.counts: dict[str, int] = {}
         self.began: float | None = None
         self.how: str | None = None
-        self.held: Callable[[], bool] = lambda: False  # whether a profiler of the script is on
+        self.held: Callable[[], bool] = lambda: False  # returns whether the script's own profiler is active
         self.threads: dict[str, Any] = {}  # recorder.by_thread() at the end of the first step
 
     @property
@@ -51,7 +51,7 @@ class Boundary:
 
     @property
     def calls(self) -> int:
-        """Number of steps ended so far in the most frequent way."""
+        """Number of steps so far, by the most frequent kind of boundary."""
         return max(self.counts.values()) if self.counts else 0
 
     def begin(self, how: str) -> None:
@@ -59,7 +59,7 @@ class Boundary:
             self.blocks.begin()
 
     def end(self, how: str) -> None:
-        """End a step; an exception in the observer ends the watching, not the program."""
+        """End a step; an error in the observer stops the watching with its reason."""
         if os.getpid() != self.pid or self.how not in (None, how):
             return
         try:
@@ -79,7 +79,7 @@ class Boundary:
 
 
 class Optimizers:
-    """Hooks that end a step with an optimizer's step; of several, with the one that steps least often."""
+    """Hooks that end a step after an optimizer's step; of several optimizers the least frequent counts."""
 
     def __init__(self, torch: Any, boundary: Boundary) -> None:
         self.torch, self.boundary = torch, boundary
@@ -103,7 +103,7 @@ class Optimizers:
     def before(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
         if os.getpid() != self.boundary.pid:
             return
-        self._leave(optimizer)  # where its last step raised
+        self._leave(optimizer)  # in case its last step raised
         self.open.append(id(optimizer))
         if len(self.open) == 1:
             span = torch_modules.fast(self.torch, torch_modules.UPDATE + self.name(optimizer))
@@ -119,7 +119,7 @@ class Optimizers:
             return
         if self.chosen is None:
             self._count(optimizer)
-        elif self.objects[self.chosen]() is None:  # a new one for each epoch, or fold
+        elif self.objects[self.chosen]() is None:  # the script creates a new optimizer for each epoch or fold
             self.chosen, self.objects[id(optimizer)] = id(optimizer), weakref.ref(optimizer)
         if self.chosen == id(optimizer) and self.ends:
             self.how = self.how or f"{self.name(optimizer)}.step()"
@@ -127,7 +127,7 @@ class Optimizers:
             self.boundary.begin(self.how)
 
     def _leave(self, optimizer: Any) -> None:
-        """Close the span of an optimizer, and forget the optimizers called inside of its step."""
+        """Close the span of an optimizer's step, and forget optimizers that were called inside the step."""
         if id(optimizer) in self.open:
             del self.open[self.open.index(id(optimizer)) :]
         span = self.spans.pop(id(optimizer), None)
@@ -141,7 +141,7 @@ class Optimizers:
         return self.names[id(optimizer)]
 
     def _count(self, optimizer: Any) -> None:
-        """Choose the optimizer when all have stepped, or after a long time without some of them."""
+        """Count a step; choose the least frequent optimizer once all have stepped, or after MANY or LONG."""
         if not self.total:
             self.began = time.time()
         self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
@@ -163,9 +163,9 @@ class Optimizers:
 
 
 class Forward:
-    """Hooks for a program without an optimizer: a step runs between two ends of the root module's call.
+    """Hooks for a script without an optimizer: a step ends with each call of the root module.
 
-    `alone()` returns whether nothing else has ended a step by now.
+    `alone()` returns whether no other kind of boundary has ended a step so far.
     """
 
     def __init__(self, torch: Any, boundary: Boundary, alone: Callable[[], bool]) -> None:
@@ -203,7 +203,7 @@ class Forward:
             module.register_forward_hook(lambda *_: self._step(path), always_call=True)
 
     def _large(self, module: Any) -> bool:
-        """Return whether a module has parameters, unlike a loss; if none has, one that is called often serves."""
+        """Return whether a module has parameters, unlike a loss, or some module was called often without any."""
         return any(True for _ in module.parameters()) or max(self.calls.values()) > MANY
 
     def _step(self, path: str) -> None:
@@ -213,7 +213,7 @@ class Forward:
 
 
 def wrapped(function: Any, boundary: Boundary, name: str) -> Any:
-    """Return a function each call of which is a step."""
+    """Return the function, wrapped so that each call is a step."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, boundary, name))
     if inspect.iscoroutinefunction(function):

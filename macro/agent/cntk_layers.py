@@ -1,7 +1,7 @@
-"""Layers in CNTK, images C×H×W; CNTK trains no batch normalization on a CPU.
+"""Layers in CNTK, images C×H×W; no batch normalization, which CNTK cannot train on a CPU.
 
-In the style of Python 3.6. A builder returns a function of the preceding layers' outputs, and the object that has the
-parameters W and b once it was called, or None.
+For Python 3.6. A builder returns a function of the preceding layers' outputs, and the object that holds the parameters
+W and b after the first call, or None.
 """
 
 import layouts  # beside this file
@@ -55,7 +55,7 @@ def lrn(cntk, spec):
 
 
 def dropout(cntk, spec):
-    """Drop in training alone, not where a forward pass is evaluated; a given mask is an input variable."""
+    """Build dropout, inactive when a forward pass is evaluated; a given mask becomes an input variable."""
     if spec.get("mask") is None:
         return (lambda x: cntk.dropout(x, spec["share"])), None
     spec["given"] = cntk.input_variable(tuple(spec["out"]))
@@ -71,7 +71,7 @@ KINDS.update(
 )
 
 
-LOSSES = {  # of each sample
+LOSSES = {  # per sample
     "softmax": lambda cntk, z, t: cntk.cross_entropy_with_softmax(z, t),
     # CNTK's binary_cross_entropy is a mean, but its gradient is the sum's.
     "binary": lambda cntk, z, t: cntk.reduce_sum(cntk.log_add_exp(z, cntk.constant(0.0)) - z * t) / z.shape[0],
@@ -96,7 +96,7 @@ def _nesterov(cntk, parameters, plan, batch):
 
 
 def _adam(cntk, parameters, plan, batch):
-    """Return adam with rate and epsilon scaled by the batch, since CNTK passes gradients summed over it."""
+    """Return adam with rate and epsilon scaled by the batch, since CNTK's gradients are summed over it."""
     size = {"minibatch_size": batch}
     rate = cntk.learning_parameter_schedule(plan["rate"] * batch, **size)
     first, second = [cntk.momentum_schedule(plan[name], **size) for name in ("momentum", "rho")]
@@ -114,7 +114,7 @@ def _padded(cntk, x, around, value):
 
 
 def network(cntk, layers, x):
-    """Return the logits of the input `x`, and the parameters by the suite's names."""
+    """Return the logits for the input `x`, and the parameters by the suite's names."""
     activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu}
     values, parameters = {"input": x}, {}
     for spec in layers:

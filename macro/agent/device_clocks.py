@@ -1,7 +1,7 @@
-"""Clocks of devices that execute steps asynchronously; nobody waits before the last step of a block.
+"""Clocks of devices that execute steps asynchronously; the host waits only after a block's last step.
 
-`begin` waits for earlier work; `mark` follows each step; `end` waits and returns the nanoseconds of each step between
-marks by the device, or None where the device has no clock that can be read so.
+`begin` waits for earlier work; `mark` is called after each step; `end` waits and returns the device's nanoseconds
+between successive marks, or None if the device has no such clock.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 import recorder  # of the core
 
-FIRST = 2  # warm-up steps under a profiler, which initializes itself in the first
+FIRST = 2  # warm-up steps under a profiler, which initializes in the first step
 STEPS = "kernelgap steps"  # annotation around the profiled steps, until the last is done
-STREAM = 7  # the only one of a stand-in
-NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # of kinds that no CUDA kernel is named after
+STREAM = 7  # number of a stand-in's only stream
+NAMES = {"element-wise": "elementwise_kernel", "update": "sgd_update"}  # CUDA kernels' names of these kinds of work
 
 
 class Events:
-    """CUDA events through PyTorch, in the stream of its steps."""
+    """Clock by CUDA events of PyTorch, in the stream of its steps."""
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.marks = torch, list[Any]()
@@ -41,12 +41,12 @@ class Events:
         return [int(1e6 * a.elapsed_time(b)) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self) -> Any:
-        """Return the peak bytes of arrays."""
+        """Return the peak bytes of PyTorch's arrays on the device."""
         return self.torch.cuda.max_memory_allocated()
 
 
 class Marks:
-    """Marks in the stream of one of the suite's devices."""
+    """Clock by marks in the stream of a device of the suite."""
 
     def __init__(self, device: Any) -> None:
         self.device, self.marks, self.most = device, list[Any](), 0
@@ -66,12 +66,12 @@ class Marks:
         return [int(1e9 * self.device.between(a, b).wall) for a, b in zip(self.marks, self.marks[1:])]
 
     def peak(self) -> Any:
-        """Return the peak bytes of arrays between steps; those freed within a step are not seen."""
+        """Return the peak bytes of arrays at the ends of steps; arrays freed within a step do not count."""
         return self.most
 
 
 class Waits:
-    """A device without a readable clock: `wait` returns when all work is done."""
+    """Clock of a device without readable times: only waits, by `wait`, until all work is done."""
 
     def __init__(self, wait: Callable[[], object], peak: Callable[[], int]) -> None:
         self.wait, self.peak = wait, peak
@@ -87,7 +87,7 @@ class Waits:
 
 
 class Played:
-    """A stand-in for a device, on this processor, for tests."""
+    """Clock of a simulated device, for tests: the CPU's."""
 
     def begin(self) -> None:
         self.marks = [time.perf_counter()]
@@ -103,7 +103,7 @@ class Played:
 
 
 def play(steps: Any, call: Callable[..., Any], count: int, path: str) -> None:
-    """Write `count` calls of a stand-in's step as a trace of Chrome's format, each a kernel; `steps`: the recorder."""
+    """Write a trace of `count` calls on a simulated device, in Chrome's format; `steps`: their recorder."""
     began = recorder.now()
     spans = steps.trace(lambda: [call() for _ in range(count)])
     ended = recorder.now()
@@ -119,6 +119,6 @@ def play(steps: Any, call: Callable[..., Any], count: int, path: str) -> None:
 
 
 def event(zero: int, start: int, end: int, category: str, name: str, args: Any) -> dict[str, Any]:
-    """Return an event in the format's microseconds, from nanoseconds."""
+    """Return an event in Chrome's format, in microseconds since `zero`; arguments are in nanoseconds."""
     span = {"ts": (start - zero) * 1e-3, "dur": (end - start) * 1e-3}
     return dict(span, ph="X", cat=category, name=name, args=args)

@@ -1,4 +1,4 @@
-"""Rows of networks' graphs beyond those of chains, and builders of kinds that have their own file."""
+"""Rows of networks that branch, kinds of work by layer, and builders of layer kinds in own files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import os
 from typing import Any
 
-PRODUCTS = ("dense", "conv")  # kinds whose gradients are separate products
+PRODUCTS = ("dense", "conv")  # kinds with separate products dgrad and wgrad
 WORK_KINDS = {
     "conv": "convolution",
     "pool": "pooling",
@@ -17,24 +17,24 @@ WORK_KINDS = {
 
 
 def work_kinds(layers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return {layer: kind of work} of the layers all of whose work is of one kind."""
+    """Return {layer: kind of work} for the layers in WORK_KINDS, whose work is all of one kind."""
     return {spec["name"]: WORK_KINDS[spec["kind"]] for spec in layers if spec["kind"] in WORK_KINDS}
 
 
 def forks(layers: list[dict[str, Any]]) -> set[str]:
-    """Return the layers whose output several layers take, so that their gradients are added."""
+    """Return the layers whose output several layers use, so that its gradients are summed."""
     taken = [name for spec in layers for name in spec["after"]]
     return {name for name in taken if taken.count(name) > 1 and name != "input"}
 
 
 def joined(spec: dict[str, Any], layers: list[dict[str, Any]]) -> str | None:
-    """Return the row of the gradient sum behind a layer's gradient; None without one, or with several."""
+    """Return the row of the gradient sum that a layer's gradient enters; None if none or several."""
     rows = [f"{name} gradient sum" for name in sorted(set(spec["after"]) & forks(layers))]
     return rows[0] if len(rows) == 1 else None
 
 
 def builders(framework: str) -> dict[str, Any]:
-    """Return the BUILDER of each file `numpy_kind_group_norm.py` by its kind, `group_norm`, for NumPy."""
+    """Return {kind: BUILDER} of files such as numpy_kind_group_norm.py (kind group_norm, for NumPy)."""
     by_kind, begin = {}, framework + "_kind_"
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), begin + "*.py"))):
         stem = os.path.splitext(os.path.basename(path))[0]

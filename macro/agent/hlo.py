@@ -1,7 +1,7 @@
-"""Rows that the instructions of an XLA program serve, from its text, by the names of their scopes.
+"""Rows of an XLA program's instructions, derived from the scopes in its HLO text.
 
-A fusion serves the rows of all its instructions, except those that are as good as free there. A copy of a parameter,
-which XLA inserts where it may not overwrite it yet, is `parameter copy`.
+A fusion serves the rows of all its instructions except FREE ones, which cost next to nothing. A copy of a parameter,
+which XLA inserts if the parameter must not be overwritten yet, is `parameter copy`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FREE = {
     *("get-tuple-element", "tuple", "iota", "copy"),
 }
 PRODUCTS = ("dot", "convolution")
-# Endings of op_name of library calls, in JAX and TensorFlow.
+# Suffixes of op_name of library calls, in JAX and TensorFlow.
 LIBRARY = (
     *("dot_general", "conv_general_dilated", "MatMul", "MatMul_1", "Conv2D"),
     *("Conv2DBackpropInput", "Conv2DBackpropFilter"),
@@ -37,7 +37,7 @@ class Instruction:
         self.op_name = _first_group(r'op_name="([^"]*)"', rest)
         self.calls = _first_group(r"\bcalls=%?([\w.-]+)", rest) if opcode == "fusion" else ""
         self.contracts = [_first_group(rf"\b{side}_contracting_dims={{([\d,]*)}}", rest) for side in ("lhs", "rhs")]
-        self.summed = 0  # the length that a product sums over
+        self.summed = 0  # length of the dimension that a dot contracts
 
 
 def _first_group(pattern: str, text: str) -> str:
@@ -53,12 +53,12 @@ def _shape(text: str) -> tuple[tuple[int, ...], str]:
 
 
 def module(text: str) -> str:
-    """Return the program's name, as traces have it."""
+    """Return the program's name, which traces contain too."""
     return _first_group(r"^HloModule ([^\s,]+)", text)
 
 
 def computations(text: str) -> dict[str, dict[str, Instruction]]:
-    """Return {computation: {name: Instruction}}."""
+    """Parse HLO text into {computation: {name: Instruction}}."""
     parts, here = dict[str, dict[str, Instruction]](), dict[str, Instruction]()
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith((" ", "HloModule")):
@@ -76,9 +76,9 @@ def computations(text: str) -> dict[str, dict[str, Instruction]]:
 def rows(
     text: str, row: Callable[[Instruction], str | None], work_kinds: dict[str, str] | None = None
 ) -> dict[str, tuple[list[str], Any]]:
-    """Return {instruction: (rows, column)}.
+    """Return {instruction: (rows, column)} of an HLO text.
 
-    `row(instruction)`: its row by its name, or None. `work_kinds`: as of graphs.py.
+    `row(instruction)`: its row by its scope, or None. `work_kinds`: from graphs.work_kinds.
     """
     parts, by_name = computations(text), dict[str, tuple[list[str], Any]]()
     for part in parts.values():
@@ -107,7 +107,7 @@ def rows(
 
 
 def products(text: str) -> set[str]:
-    """Return the names of instructions that multiply: products, convolutions, fusions of them, libraries."""
+    """Return the names of instructions that contain a dot, a convolution or a library call."""
     parts = computations(text)
     every = (instruction for part in parts.values() for instruction in part.values())
     return {
@@ -126,7 +126,7 @@ def _multiplies(instruction: Instruction) -> bool:
 def _behind(
     name: str, users: dict[str, list[str]], part: dict[str, Instruction], by_name: dict[str, tuple[list[str], Any]]
 ) -> set[tuple[str, ...]]:
-    """Return the distinct rows of an instruction's users, looking through those that are as good as free."""
+    """Return the distinct rows of an instruction's users; a FREE user is replaced by its users."""
     behind = set()
     for user in users.get(name, ()):
         served = by_name[user][0]
@@ -138,13 +138,13 @@ def _behind(
 
 
 def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | None = None) -> str | None:
-    """Return the kind of work; None where only symbols can show it."""
+    """Return the kind of work of an instruction; None if its rows are unknown."""
     if not served:
         return None
     kinds = {
         (work_kinds or {}).get(x.rpartition(" ")[0], "") for x in served if x.endswith(WORK) and "activation" not in x
     }
-    beside = kinds == {"convolution"} and not set(opcodes) & MOVES  # its bias, or another sum with it
+    beside = kinds == {"convolution"} and not set(opcodes) & MOVES  # only its bias or another sum
     if len(kinds) == 1 and kinds != {""} and opcodes != ["copy"] and not beside:
         return kinds.pop()
     if "convolution" in opcodes:
@@ -167,8 +167,8 @@ def column(served: list[str], opcodes: list[str], work_kinds: dict[str, str] | N
 def product(layer: dict[str, Any], instruction: Instruction, batch: int) -> str | None:
     """Return `dgrad` or `wgrad` for a product in a layer's backward pass, or None.
 
-    By its shape, then by what it sums over: first dimensions for the weights (batch × inputs, batch × outputs), last
-    ones for the input.
+    The shape decides; if it is ambiguous, the contracted dimension: wgrad sums over the first (batch), dgrad over the
+    last (outputs).
     """
     if layer["kind"] == "conv":
         weights = sorted(instruction.shape) == sorted(layer["parameters"]["weight"])

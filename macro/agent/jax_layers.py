@@ -1,4 +1,4 @@
-"""Layers in JAX, images N×H×W×C and filters H×W×C×K, as JAX's libraries of layers have them.
+"""Layers in JAX, with images N×H×W×C and filters H×W×C×K, as in JAX's layer libraries.
 
 A builder returns a function of the layer's parameters, its state and the preceding layers' outputs, which returns the
 output and the new state.
@@ -14,7 +14,7 @@ import layouts  # beside this file
 
 
 class Kinds:
-    """A builder for each of KINDS, by its name."""
+    """Builders of the layer kinds in KINDS, as methods of these names."""
 
     def __init__(self, jax: Any, layers: list[dict[str, Any]]) -> None:
         self.jax, self.np, self.lax, self.layers = jax, jax.numpy, jax.lax, layers
@@ -101,7 +101,7 @@ class Kinds:
         return lambda p, state, *given: (self.np.concatenate(given, axis=-1), state)
 
     def flatten(self, spec: dict[str, Any]) -> Any:
-        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
+        """Flatten to H×W×C, the order of the next dense layer's weights too, or to C×H×W if required."""
         if layouts.in_order(spec, self.layers):
             return lambda p, state, x: (x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1), state)
         return lambda p, state, x: (x.reshape(x.shape[0], -1), state)
@@ -130,17 +130,17 @@ def squared(jax: Any, z: Any, targets: Any) -> Any:
     return jax.numpy.square(z - targets)
 
 
-LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # of each sample or output, whose mean is the loss
+LOSSES = {"softmax": softmax, "binary": binary, "squared": squared}  # per sample or per output; the loss is their mean
 
 
 def keys(jax: Any, layers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the initial random keys of layers that draw their masks, by name: a part of the state."""
+    """Return the initial random keys of dropout layers that draw masks, by name, as part of the state."""
     drawing = [spec["name"] for spec in layers if spec["kind"] == "dropout" and spec.get("mask") is None]
     return {name + ".key": jax.random.key(i) for i, name in enumerate(drawing)}
 
 
 def network(jax: Any, layers: list[dict[str, Any]]) -> Callable[..., Any]:
-    """Return a function from parameters, state and data to logits and new state; each layer in its scope."""
+    """Return a function from parameters, state and data to logits and new state, with a scope per layer."""
     kinds = Kinds(jax, layers)
     calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
     activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
@@ -193,7 +193,7 @@ def _adam(jnp: Any, plan: dict[str, Any], w: Any, g: Any, state: Any, taken: Any
 
 
 def _risen(jnp: Any, decay: float, taken: Any) -> Any:
-    """Return 1 - decay**taken, which single precision would cancel."""
+    """Return 1 - decay**taken without cancellation in single precision."""
     return -jnp.expm1(taken * math.log(decay)) if decay else 1.0
 
 
@@ -201,14 +201,14 @@ OPTIMIZERS = {"sgd": _sgd, "nesterov": _nesterov, "adagrad": _adagrad, "rmsprop"
 
 
 def begin(jnp: Any, plan: dict[str, Any], p: dict[str, Any]) -> Any:
-    """Return the state before the first step; empty for SGD without momentum."""
+    """Return the optimizer's state before the first step; empty for SGD without momentum."""
     names = {"sgd": ["v"] if plan["momentum"] else [], "adam": ["m", "v"]}.get(plan["optimizer"], ["v"])
     state = {x: {name: jnp.zeros_like(w) for name, w in p.items()} for x in names}
     return dict(state, taken=jnp.zeros((), jnp.float32)) if plan["optimizer"] == "adam" else state
 
 
 def moved(jax: Any, plan: dict[str, Any], p: dict[str, Any], grads: dict[str, Any], state: Any) -> Any:
-    """Return weights and state after a step; each weight's update is in its layer's scope."""
+    """Return weights and state after an update; each weight's update has the scope `layer update`."""
     rule, arrays = OPTIMIZERS[plan["optimizer"]], [x for x in state if x != "taken"]
     after, kept = dict[str, Any](), {x: dict[str, Any]() for x in arrays}
     if "taken" in state:

@@ -1,10 +1,10 @@
-"""Spans of a JAX program by its profiler, with rows by the scopes in its compiled programs; traces of a GPU's steps.
+"""Spans of a JAX program by its profiler, with rows by scopes in its HLO; traces of steps on a GPU.
 
-A layer's scope bears its name; its activation has its own scope, `fc1 activation`, or lies `inside` the layer's, as in
-Keras. Updates have scopes `fc1 update`, or `fc1.update` under Keras. In an xplane file a GPU's plane has a line for
-each stream, with kernels, copies and clears; the host's lines have the calls of the driver that launched them, by
-correlation. XLA runs no command buffers (CUDA graphs) while it is profiled. On a processor that stands in for a GPU the
-operations of its programs are its kernels.
+A layer's scope is its name; its activation has the scope `fc1 activation`, or is `inside` the layer's scope, as in
+Keras. Updates have scopes `fc1 update`, or `fc1.update` in Keras. In an xplane file a GPU's plane has a line for each
+stream, with kernels, copies and clears; the host's lines have the driver calls that launched them, linked by
+correlation. XLA runs no command buffers (CUDA graphs) while it is profiled. On a CPU that simulates a GPU, the
+operations of XLA's programs count as kernels.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SCOPE = re.compile(r"((?:\w+\()*)([^()]*)")
 DERIVATIVE = ("sub", "mul", "gt", "select_n")  # an activation's derivative, which JAX computes in the forward pass
 PRODUCT = ("dot_general", "add")  # the bias too
 GPU = re.compile(r"/device:GPU:(\d+)")
-STREAMS = 1 << 30  # stream numbers are smaller, those of processor threads larger
+STREAMS = 1 << 30  # stream numbers are smaller; numbers of CPU threads may be larger
 BETWEEN = re.compile(r"Memcpy([HD])2([HD])", re.I)  # as kineto writes it: HtoD
 
 
 def starter(jax: Any) -> Any:
-    """Return a function that starts JAX's profiler in a folder, without spans of Python."""
+    """Return a function that starts JAX's profiler, without Python spans, writing to a folder."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     return lambda folder: jax.profiler.start_trace(folder, profiler_options=options)
@@ -39,7 +39,7 @@ def starter(jax: Any) -> Any:
 def spans(
     jax: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int, inside: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the spans of `run`; `programs`: (jitted function, arguments) of all that it may call."""
+    """Run `run` and return its spans; `programs`: (jitted function, arguments) that `run` may call."""
     traced, moment = xplane.record(starter(jax), jax.profiler.stop_trace, jax.profiler.TraceAnnotation, run)
     ran = {stats.get("hlo_module") for _, events in traced for _, _, _, stats in events}
     by_module, products = dict[str, Any](), set[tuple[str, str]]()
@@ -55,7 +55,7 @@ def spans(
 
 
 def operation(name: str, stats: dict[str, Any]) -> Any:
-    """Return an event's (module, instruction), or the name of what surrounds instructions, or None."""
+    """Return an event's (module, instruction), or its name if it encloses instructions, or None."""
     if "hlo_op" in stats:
         return stats.get("hlo_module"), stats["hlo_op"]
     if name == recorder.CALIBRATE or name == "ThunkExecutor::Execute" or name.startswith("PjitFunction("):
@@ -64,7 +64,7 @@ def operation(name: str, stats: dict[str, Any]) -> Any:
 
 
 def tell(by_module: dict[str, Any], what: Any) -> Any:
-    """Return rows and column of what `operation` returned."""
+    """Return rows and column of an event, by the result of `operation`."""
     if isinstance(what, tuple):
         module, name = what
         return by_module.get(module, {}).get(name, ([], None))
@@ -101,7 +101,7 @@ def row(instruction: Any, layers: list[dict[str, Any]], batch: int, inside: bool
 
 
 def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool) -> str | None:
-    """Return the role of an instruction in a layer's scope, unless it is a product of the backward pass."""
+    """Return the role of an instruction in a layer's scope, except backward products; None if unknown."""
     if backward and (last.startswith("reduce") or last == "transpose"):
         return "wgrad" if last == "transpose" else "bias gradient"
     if not backward and (last in PRODUCT or opcode == "dot"):
@@ -114,9 +114,9 @@ def _role(last: str, opcode: str, backward: bool, derives: bool, activates: bool
 def profile(
     jax: Any, call: Callable[..., Any], wait: Callable[[], object], count: int, path: str, card: str | None
 ) -> str | None:
-    """Write a trace of `count` calls and the `wait` for them in Chrome's format; return the reason if there is none.
+    """Write a trace of `count` calls in Chrome's format; return the reason of a failure, or None.
 
-    `card`: the GPU's name, None for a stand-in.
+    `wait` returns when the calls are done; `card`: the GPU's name, None if simulated.
     """
 
     def run() -> None:
@@ -138,7 +138,7 @@ def profile(
 
 
 def trace(planes: Any, card: str | None) -> dict[str, Any]:
-    """Return the document of a trace; a line of a GPU's plane has its stream's number."""
+    """Return a trace in Chrome's format; the number of a line in a GPU's plane is its stream."""
     zero = min([span[0] for _, lines in planes for _, spans in lines for span in spans] or [0])
     events, devices = [], {}
     for name, lines in planes:
@@ -154,7 +154,7 @@ def trace(planes: Any, card: str | None) -> dict[str, Any]:
 
 
 def _of_host(what: str, stats: dict[str, Any], where: dict[str, int] | None) -> Any:
-    """Return category, name and arguments; `where`: place of a stand-in, whose operations are kernels."""
+    """Return category, name and arguments of a host event, or None; `where`: place of a simulated GPU."""
     if what == device_clocks.STEPS:
         return "user_annotation", what, {}
     if where and "hlo_op" in stats:

@@ -22,13 +22,13 @@ INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
 class Kinds:
-    """A builder for each of KINDS, by its name."""
+    """Builders of the layer kinds in KINDS, as methods of these names."""
 
     def __init__(self, keras: Any, layers: list[dict[str, Any]]) -> None:
         self.keras, self.library, self.layers = keras, keras.layers, layers
 
     def called(self, spec: dict[str, Any]) -> Any:
-        """Return a layer's name in Keras; PyTorch's parameters have no dots in theirs, our layers no `>`."""
+        """Return a layer's name in Keras; with PyTorch `>` replaces dots, which its names may not have."""
         return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
     def dense(self, spec: dict[str, Any]) -> Any:
@@ -103,7 +103,7 @@ class Kinds:
         return (lambda *given: layer(list(given))), None
 
     def flatten(self, spec: dict[str, Any]) -> Any:
-        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
+        """Flatten to H×W×C, the order of the next dense layer's weights too, or to C×H×W if required."""
         layer = self.library.Flatten(name=self.called(spec))
         if layouts.in_order(spec, self.layers):
             turn = self.library.Permute((3, 1, 2), name=self.called(spec) + ">turned")
@@ -140,12 +140,12 @@ OPTIMIZERS = {  # rmsprop and adagrad add epsilon below the root
 
 
 def activation(spec: dict[str, Any]) -> Any:
-    """Return Keras's name of a layer's activation, or None."""
+    """Return a layer's activation by Keras's name, or None without activation."""
     return None if spec["activation"] == "none" else spec["activation"]
 
 
 def frozen(kind: Any) -> Any:
-    """Return a batch normalization class that always takes running statistics, and trains scale and shift."""
+    """Return a batch normalization class that uses running statistics in training, without updates."""
 
     class Frozen(kind):  # type: ignore[misc]
         def call(self, inputs: list[Any], training: Any = None, mask: Any = None) -> Any:

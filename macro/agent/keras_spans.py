@@ -1,6 +1,6 @@
-"""Spans and recorded calls of a Keras program, by those of its back end.
+"""Spans and recorded calls of a Keras program, taken from its back end.
 
-Where kernels are compiled nothing is recorded: a step is a single call.
+Compiled back ends record no calls: a step is a single call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def spans(model: Any, run: Callable[[], object]) -> Any:
-    """Return the spans of what `run` does with the adapter's model."""
+    """Run `run` on the adapter's model and return its spans."""
     backend = model.keras.backend.backend()
     if backend != "torch" and not hasattr(model.model.optimizer.update_step, "scoped"):
         _name_updates(model)
@@ -18,7 +18,7 @@ def spans(model: Any, run: Callable[[], object]) -> Any:
 
 
 def _name_updates(model: Any) -> None:
-    """Put each variable's update in a scope with its layer's name; compile and run the step anew."""
+    """Put each variable's update in a scope with its layer's name; recompile the step and run it once."""
     optimizer, names = model.model.optimizer, [name.rpartition(".")[0] for name in model.names]
     update = optimizer.update_step
 
@@ -33,7 +33,7 @@ def _name_updates(model: Any) -> None:
 
 
 def record(model: Any, run: Callable[[], object]) -> Any:
-    """Return (rows, column, call) of what `run` does; [] for compiled kernels."""
+    """Run `run` and return its calls as (rows, column, call); [] for compiled back ends."""
     if model.keras.backend.backend() != "torch":
         return []
     import torch_record
@@ -45,7 +45,7 @@ def _tensorflow(model: Any, run: Callable[[], object]) -> Any:
     import tensorflow as tf
     import tf_rows
 
-    # No programs of XLA: Keras compiles none for a CPU.
+    # No XLA programs: Keras compiles none on a CPU.
     return tf_rows.spans(tf, run, (), model.network["layers"], len(model.labels))
 
 
@@ -72,7 +72,7 @@ def _torch(model: Any, run: Callable[[], object]) -> Any:
     forget = model.model.zero_grad
 
     def marked() -> None:
-        with torch.profiler.record_function("Optimizer.zero_grad"):  # as that of PyTorch's optimizers
+        with torch.profiler.record_function("Optimizer.zero_grad"):  # the name that PyTorch's optimizers use
             forget()
 
     model.model.zero_grad = marked
@@ -83,7 +83,7 @@ def _torch(model: Any, run: Callable[[], object]) -> Any:
 
 
 def _aligned(model: Any) -> Any:
-    """Return a function from PyTorch's events to their rows."""
+    """Return a function from PyTorch's events to their rows and columns."""
     import torch_rows
 
     if any(x["kind"] != "dense" for x in model.network["layers"]):

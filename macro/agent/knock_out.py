@@ -1,6 +1,6 @@
-"""Knock-outs for a block of steps: one parameter frozen or one module skipped, to save its row's time.
+"""Knock-outs: one parameter frozen or one module skipped for a block of steps, to save its row's time.
 
-The change is undone behind the block; only a few steps of training went otherwise.
+The change is undone after the block; only a few steps of training differ.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Refused(Exception):
-    """Refusal to leave something out; the text is the reason."""
+    """Refusal to leave out a module or parameter; the text is the reason."""
 
 
 class KnockOut:
-    """A module or parameter to leave out; `path`: its name as in rows; `known`: {id: (path, module)}."""
+    """A module or parameter to leave out; `path`: its name in rows; `known`: {id: (path, module)}."""
 
     def __init__(self, torch: Any, known: dict[int, tuple[str, Any]], path: str) -> None:
-        """Find what `path` names. Raises Refused."""
+        """Find the module or parameter that `path` names. Raises Refused."""
         self.torch, self.path = torch, path
         self.undone: Any = None
         by_path = dict(known.values())
@@ -35,7 +35,7 @@ class KnockOut:
         return "module" if self.parameter is None else "parameter"
 
     def count(self) -> Any:
-        """Return how many numbers the optimizer updates no more."""
+        """Return the number of trained parameters that are left out."""
         parameters = [self.parameter] if self.parameter is not None else list(self.module.parameters())
         return sum(p.numel() for p in parameters if p.requires_grad)
 
@@ -43,7 +43,7 @@ class KnockOut:
         return [] if self.parameter is None else list(self.parameter.shape)
 
     def try_out(self, done: Callable[[str | None], None]) -> None:
-        """Compare a module's output with its input at its next call, and pass None or the reason to `done`."""
+        """Check at the module's next call that output and input are alike; pass `done` None or the reason."""
         handle: list[Any] = []
 
         def hook(module: Any, args: Any, output: Any) -> None:

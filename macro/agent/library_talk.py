@@ -1,6 +1,6 @@
-"""Verbose output of MKL and oneDNN, taken out of a PyTorch program's standard output.
+"""Verbose output of MKL and oneDNN, separated from a PyTorch script's standard output.
 
-While they print, standard output goes into a file; the program's lines are written to their destination afterwards.
+While it is on, standard output goes to a file; the script's lines are written to their destination afterwards.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 OUTPUT = 1  # standard output
 SWITCHES = "mkl_set_verbose", "mkldnn_set_verbose"
-LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # behind what the program left open before
-ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a program requests verbose output itself
+LINES = re.compile(rb"(?:MKL_VERBOSE|(?:onednn|dnnl)_verbose)[^\n]*\n")  # even after an open line
+ASKED = "MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE"  # variables by which a script requests verbose output itself
 
 
 class Talk:
-    """Verbose mode of the libraries in which it can be switched at run time.
+    """Verbose mode of the libraries that can switch it at run time.
 
-    Nothing is captured without such a library, or where the program requests verbose output itself."""
+    Nothing is captured without such a library, or if the script requests verbose output itself."""
 
     def __init__(self, torch: Any) -> None:
         switches = getattr(torch._C, "_verbose", None)
         self.switches = [getattr(switches, name) for name in SWITCHES if hasattr(switches, name)]
         self.libc = ctypes.CDLL(None)
-        self.output: Any = None  # a copy of the program's descriptor
+        self.output: Any = None  # a duplicate of the script's descriptor
         self.file: Any = None
 
     def start(self) -> None:
@@ -37,17 +37,17 @@ class Talk:
         try:
             self.output = os.dup(OUTPUT)  # first: a new file could get the number of a closed output
             self.file = tempfile.TemporaryFile()
-        except OSError:  # the program has closed it, or there is no room
+        except OSError:  # the script has closed its output, or the disk is full
             if self.output is not None:
                 os.close(self.output)
             return
-        # Otherwise C's buffer cuts lines of a library, and lines of the program come between.
+        # Line buffering, so that lines of a library and of the script do not mix.
         self.libc.setlinebuf(ctypes.c_void_p.in_dll(self.libc, "stdout"))
         os.dup2(self.file.fileno(), OUTPUT)
         self._switch(1)
 
     def stop(self) -> Any:
-        """Return the libraries' lines."""
+        """End the capture, print the script's lines and return the libraries' lines."""
         if self.file is None:
             return ""
         self._switch(0)
@@ -63,7 +63,7 @@ class Talk:
         return b"".join(LINES.findall(text)).decode("utf-8", "replace")
 
     def forked(self) -> None:
-        """Restore the output in a child of the program."""
+        """Restore the output in a forked child of the script."""
         if self.file is not None:
             self._switch(0)
             self._back()

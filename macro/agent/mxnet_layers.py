@@ -1,7 +1,7 @@
 """Layers in MXNet's gluon, images N×C×H×W.
 
-In the style of Python 3.6. A builder returns the gluon block that has the parameters, or None, and a function of `F`
-(arrays or symbols) and the preceding layers' outputs.
+For Python 3.6. A builder returns the gluon block that holds the parameters, or None, and a function of `F` (the module
+of arrays or of symbols) and the preceding layers' outputs.
 """
 
 import layouts  # beside this file
@@ -88,7 +88,7 @@ def dropout(mx, spec, batch):
 
 
 def shortcut(mx, spec, batch):
-    """Subsample, and join zeros: MXNet's pad has no channels."""
+    """Subsample, and concatenate zero channels: MXNet's pad cannot add channels."""
     stride, (_, rows, columns) = spec["stride"], spec["out"]
     more = spec["channels"] - spec["in"][0][0]
 
@@ -110,7 +110,7 @@ KINDS.update(
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
 
 
-LOSSES = {  # of each sample
+LOSSES = {  # per sample
     "softmax": lambda losses: losses.SoftmaxCrossEntropyLoss(),
     "binary": lambda losses: losses.SigmoidBinaryCrossEntropyLoss(),
     "squared": lambda losses: losses.L2Loss(weight=2.0),  # L2Loss halves its weight
@@ -130,7 +130,7 @@ def _padded(F, x, around, value):
 
 
 def network(mx, layers, batch):
-    """Return a block of all layers, and its parameters by the suite's names."""
+    """Return a block of all layers, and its parameters and state by the suite's names."""
 
     class Graph(mx.gluon.HybridBlock):
         def __init__(self):

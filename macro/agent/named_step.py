@@ -1,7 +1,7 @@
-"""Steps that are calls of a function of the user: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
+"""Steps that are calls of a user's function: `--step MODULE:FUNCTION`, or MODULE:CLASS.METHOD.
 
-A function of the script is wrapped where it is defined, so that all callers get the wrapper; a function of another
-module once that was imported.
+A function of the script is wrapped at its definition, so that all callers get the wrapper; a function of another
+module is wrapped once the module has been imported.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WRAP = "__kernelgap_step__"
 
 
 class NoSuchStep(BaseException):
-    """Error for a function that does not exist."""
+    """Error for a --step function that does not exist."""
 
 
 class Named:
-    """A function that is a step; `step`: its name, or None; `module`: None if that is the script."""
+    """The function of --step (`step`, or None); `module`: None if the script defines it."""
 
     def __init__(self, step: str | None, script: str, bound: Any) -> None:
         self.step, self.script, self.boundary = step, script, bound
@@ -33,7 +33,7 @@ class Named:
         self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
 
     def source(self) -> types.CodeType:
-        """Return the script's code, with the function decorated. Raises NoSuchStep."""
+        """Return the script's code, with the function decorated if the script defines it. Raises NoSuchStep."""
         with open(self.script, "rb") as stream:
             tree = ast.parse(stream.read(), self.script)
         if self.in_script and self.function:

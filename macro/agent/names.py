@@ -1,6 +1,6 @@
-"""Names of a user's objects: a module's path, an optimizer's variable.
+"""Names of a user's objects, by the variables and attributes that hold them.
 
-Of an object only the others that it holds are read.
+Only references are read: variables of frames, items of containers, attribute dicts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 Holds = Callable[[Any], "dict[int, str]"]
 NOT_NAMES = ("self", "module", "mod", "m", "layer", "block", "cls", "obj", "_")
-COMPILED = "_orig_mod"  # of a module that torch.compile wraps
-DEEP = 40  # frames looked into
+COMPILED = "_orig_mod"  # attribute of a module that torch.compile wraps
+DEEP = 40  # frames to search
 
 
 def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) -> str | None:
-    """Return the outermost variable outside library code that is or holds this object; None without one.
+    """Return the outermost variable in non-library frames that is or holds the object `wanted`, or None.
 
-    `skip`: prefixes of library file names; `holds(value)`: {id: path below}.
+    `skip`: prefixes of library file names; `holds(value)`: {id of an object inside `value`: its path}.
     """
     frame: FrameType | None = sys._getframe(1)
     best = None
@@ -48,7 +48,7 @@ def _among(variables: dict[str, Any], wanted: Any, holds: Holds | None) -> str |
 
 
 def _below(value: Any, wanted: Any, holds: Holds | None) -> str:
-    """Return an expression for the place in a list, tuple, dict or attributes; '' if it is not there."""
+    """Return the path to the object `wanted` inside `value`, such as `[0]` or `.net`; '' if not inside."""
     item = _item(value, wanted)
     if item:
         return item
@@ -65,7 +65,7 @@ def _item(value: Any, wanted: Any) -> str:
 
 
 def inside(value: Any, wanted: Any, holds: Holds | None = None) -> str:
-    """Return the attribute, or item of one, that is or holds the object: `.hidden[0]`; '' without one."""
+    """Return the path to `wanted` by an attribute of `value`, such as `.hidden[0]`; '' if not inside."""
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is not dict:
         return ""
@@ -84,12 +84,12 @@ def inside(value: Any, wanted: Any, holds: Holds | None = None) -> str:
 
 
 def tidy(path: str) -> str:
-    """Return a path without the wrapper of a compiler."""
+    """Return a path without the attribute by which torch.compile wraps a module."""
     return ".".join(part for part in path.split(".") if part != COMPILED) or path
 
 
 def library_folders() -> tuple[str, ...]:
-    """Return prefixes of library file names: this folder, the standard library, packages."""
+    """Return prefixes of library file names: this folder, standard library, packages, built-in code (<)."""
     import sysconfig
 
     paths = sysconfig.get_paths()

@@ -1,4 +1,4 @@
-"""Layers of images in NumPy: convolution, pooling, normalizations."""
+"""Image layers in NumPy: convolution, pooling, batch and local response normalization."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy_layers
 from numpy_layers import Layer
 
-CONVOLUTION = "convolution"  # unfolding, products and folding are its parts
-CHUNK = 16 << 20  # bytes of unfolded images at once: about what a last cache holds
+CONVOLUTION = "convolution"  # column of im2col, its GEMMs and col2im
+CHUNK = 16 << 20  # bytes of unfolded images at once, about the size of a last-level cache
 
 
 class Windows:
-    """Places of a square window on padded images, and the elements under each."""
+    """Positions of a square window on padded images, with views of the elements under each."""
 
     def __init__(self, size: Any, window: int, stride: Any, pads: Any, dilation: int, places: Any) -> None:
         self.window, self.stride, self.dilation, self.places = window, stride, dilation, places
@@ -37,7 +37,7 @@ class Windows:
         return padded
 
     def under(self, padded: Any) -> Iterator[Any]:
-        """Yield (row, column, view) of each element of the window; the view is images × places."""
+        """Yield (row, column, view) for each window element; the view has that element at all positions."""
         ends = [(n - 1) * self.stride + 1 for n in self.places]
         for r in range(self.window):
             for s in range(self.window):
@@ -47,7 +47,7 @@ class Windows:
 
 
 class Conv(Layer):
-    """A convolution by products with unfolded images (im2col: Chellapilla, Puri, Simard, 2006), in chunks."""
+    """Convolution by im2col and GEMM (Chellapilla, Puri, Simard, 2006), in chunks of images."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -67,11 +67,11 @@ class Conv(Layer):
         return self.weight("weight").reshape(self.groups, self.k // self.groups, self.terms)
 
     def results(self, y: Any) -> Any:
-        """Return outputs as images × groups × filters × places."""
+        """Return outputs as a view of images × groups × filters × positions."""
         return y.reshape(len(y), self.groups, self.k // self.groups, -1)
 
     def unfold(self, x: Any) -> Any:
-        """Return inputs as images × groups × terms × places."""
+        """Return inputs unfolded (im2col) to images × groups × terms × positions."""
         columns = self.columns[: len(x)]
         taps = columns.reshape(len(x), self.c, self.windows.window, self.windows.window, *self.windows.places)
         for r, s, view in self.windows.under(self.windows.around(x)):
@@ -93,7 +93,7 @@ class Conv(Layer):
             columns = self.do(self.row("wgrad"), CONVOLUTION, self.unfold, self.x[part])
             self._weights(self.results(dz[part]), columns)
             if self.dx[0] is not None:
-                row, inner = self.row("dgrad"), columns  # the unfolded images are not needed any more
+                row, inner = self.row("dgrad"), columns  # reuses the buffer of unfolded images
                 self.model.dot(row, self.filters().transpose(0, 2, 1), self.results(dz[part]), inner, CONVOLUTION)
                 self.do(row, CONVOLUTION, self.fold, inner, self.dx[0][part])
         if self.spec["bias"]:
@@ -101,14 +101,14 @@ class Conv(Layer):
         return self.dx
 
     def _weights(self, dy: Any, columns: Any) -> None:
-        """Add the weights' gradient of a chunk of images."""
+        """Add a chunk of images' contribution to the weight gradient."""
         row, total = self.row("wgrad"), self.grad("weight").reshape(self.groups, -1, self.terms)
         by_image = np.empty((len(dy), *total.shape), np.float32)
         self.model.dot(row, dy, columns.transpose(0, 1, 3, 2), by_image, CONVOLUTION)
         self.do(row, CONVOLUTION, np.add, total, by_image.sum(axis=0), out=total)
 
     def fold(self, columns: Any, dx: Any) -> None:
-        """Add the gradient of each element of the windows to the image under it."""
+        """Sum the gradients of window elements into the images' gradient `dx` (col2im)."""
         taps = columns.reshape(len(dx), self.c, self.windows.window, self.windows.window, *self.windows.places)
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         for r, s, view in self.windows.under(padded):
@@ -151,7 +151,7 @@ class Pool(Layer):
         return self.dx
 
     def _to_largest(self, dz: Any, dx: Any) -> None:
-        """Pass gradients to the first of equal maxima, row by row."""
+        """Pass each gradient to the window's maximum, the first in row order if several are equal."""
         padded = np.zeros(dx.shape[:2] + tuple(self.windows.padded), np.float32)
         given = np.zeros(dz.shape, bool)
         values = self.windows.under(self.windows.around(self.x, -np.inf))
@@ -198,7 +198,7 @@ class Norm(Layer):
             z[...] = self.hat
 
     def _mean(self, x: Any) -> Any:
-        """Return the mean of each channel, with the terms in the model's order."""
+        """Return the mean of each channel, summed in the model's order of terms."""
         if self.model.order is None:
             return x.mean(axis=(0, 2, 3))
         rows = np.moveaxis(x, 1, 0).reshape(self.channels, -1)
@@ -235,7 +235,7 @@ class Norm(Layer):
 class LocalResponseNorm(Layer):
     """Local response normalization: z = x * scale ** -beta.
 
-    The scale is k + alpha/size * the sum of x * x of the channels around.
+    The scale is k + alpha/size * (sum of x * x over the neighboring channels).
     """
 
     def forward(self, inputs: list[Any]) -> Any:
@@ -249,7 +249,7 @@ class LocalResponseNorm(Layer):
         np.multiply(x, self.scale ** np.float32(-spec["beta"]), out=z)
 
     def _around(self, x: Any) -> Any:
-        """Return sums of neighboring channels, as many before as behind, in the model's order of terms."""
+        """Return sums over the window centered on each channel, in the model's order of terms."""
         reach, channels = self.spec["size"] // 2, x.shape[1]
         shifts = list(range(-reach, reach + 1))
         if self.model.order is not None:

@@ -1,4 +1,4 @@
-"""Layers in NumPy, called by its adapter layer by layer.
+"""Layers in NumPy, used by NumPy's adapter.
 
 Each call goes through the recorder, with the row that it serves. Arrays are allocated once.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def aligned(shape: Any) -> Any:
-    """Return float32 zeros that begin at a multiple of 64 bytes, which streaming stores need."""
+    """Return float32 zeros aligned to 64 bytes, as streaming stores require."""
     count = 4 * int(np.prod(shape))
     raw = np.zeros(count + 64, np.uint8)
     start = -raw.__array_interface__["data"][0] % 64
@@ -22,7 +22,7 @@ def aligned(shape: Any) -> Any:
 
 
 def copied(array: Any) -> Any:
-    """Return an aligned copy; of integers a plain one."""
+    """Return an aligned float32 copy; integers are copied without alignment."""
     if array.dtype.kind != "f":
         return array.copy()
     copy = aligned(array.shape)
@@ -36,7 +36,7 @@ def host(array: Any) -> Any:
 
 
 class Products:
-    """The model as its layers use it: `do`, `batch`, `weights`, `grads`, and `order` of the terms of sums."""
+    """Interface of the model to its layers; `order`: permutation of the terms of sums, or None."""
 
     order: Callable[[int], Any] | None = None
     do: Any
@@ -45,7 +45,7 @@ class Products:
     grads: dict[str, Any]
 
     def dot(self, row: Any, a: Any, b: Any, out: Any, column: str = "gemm") -> None:
-        """Compute a·b, of stacks of matrices too, with the terms in the model's order."""
+        """Compute out = a·b, also for stacks of matrices, summed in the model's order of terms."""
         call = np.dot if a.ndim == 2 else np.matmul
         if self.order is None:
             self.do(row, column, call, a, b, out=out)
@@ -55,13 +55,13 @@ class Products:
 
 
 class Layer:
-    """A layer: `forward` returns z, before the activation; `backward` the inputs' gradients from z's."""
+    """A layer: `forward` returns z, before the activation; `backward` maps z's gradient to the inputs'."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         self.model, self.spec, self.do, self.batch = model, spec, model.do, model.batch
         self.name, self.after, self.activation = spec["name"], spec["after"], spec["activation"]
-        self.keeps = self.activation != "none"  # backward needs the output again
-        self.owns = not self.keeps and spec["kind"] != "flatten"  # its output may be overwritten
+        self.keeps = self.activation != "none"  # whether backward needs the output
+        self.owns = not self.keeps and spec["kind"] != "flatten"  # whether its output may be overwritten
         self.z = aligned(self.shape(spec["out"]))
         self.y = aligned(self.z.shape) if self.keeps else self.z
         self.dx = [None if spec["first"] else aligned(self.shape(x)) for x in spec["in"]]
@@ -91,7 +91,7 @@ class Layer:
         return z
 
     def derive(self, dy: Any) -> Any:
-        """Return the gradient of z, written into z, from that of y."""
+        """Return the gradient of z from the gradient of y, in place of z if there is an activation."""
         pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
         if self.activation == "sigmoid":
             pass_(np.subtract, np.float32(1), self.y, out=self.z)
@@ -103,7 +103,7 @@ class Layer:
         return dy
 
     def keep(self) -> None:
-        """Save what a step keeps for the next."""
+        """Update the state that the next step uses, such as running statistics."""
 
 
 class Dense(Layer):
@@ -152,7 +152,7 @@ class Flatten(Layer):
         return self.z
 
     def _flat_copy(self, x: Any) -> Any:
-        """Return a copy for an activation, whose gradient is written into z."""
+        """Return a copy, since the activation's gradient will overwrite z."""
         return x.reshape(self.batch, -1).copy()
 
     def backward(self, dz: Any) -> list[Any]:
@@ -160,7 +160,7 @@ class Flatten(Layer):
 
 
 class Dropout(Layer):
-    """Dropout: z = x * mask, given or drawn in each step."""
+    """Dropout: z = x * mask; the mask is given, or drawn in each step."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -215,7 +215,7 @@ class Shortcut(Layer):
 
 
 class Activation(Layer):
-    """Activation as a layer of its own; the input is z."""
+    """A layer that is only an activation; z is the input."""
 
     def forward(self, inputs: list[Any]) -> Any:
         return inputs[0]
@@ -232,4 +232,4 @@ KINDS = {
     "dropout": Dropout,
     "shortcut": Shortcut,
     "activation": Activation,
-}  # beside those of images
+}  # without image layers

@@ -1,7 +1,7 @@
-"""Optimizers in NumPy: PyTorch's formulas in single passes over arrays that are kept.
+"""Optimizers in NumPy: PyTorch's formulas, a pass per operation over arrays allocated once.
 
-A gradient's array is overwritten. With `elsewhere` epsilon is added where other libraries add it, for the bound of
-equal work.
+Gradients are overwritten. With `elsewhere` epsilon is added at another place, as in other libraries, to measure the
+bounds of equal work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _nothing(weights: dict[str, Any]) -> dict[str, Any]:
 
 
 class Sgd:
-    """Update w - rate*v, with v = momentum*v + g; without momentum w - rate*g; passes go through `do`."""
+    """SGD: w = w - rate*v, with v = momentum*v + g; without momentum v = g."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any]) -> None:
         self.rate, self.momentum = np.float32(plan["rate"]), np.float32(plan["momentum"])
@@ -42,7 +42,7 @@ class Sgd:
 
 
 class Nesterov(Sgd):
-    """Update w - rate*(g + momentum*v), with the new v."""
+    """SGD with Nesterov momentum: w = w - rate*(g + momentum*v), with the new v."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any]) -> None:
         super().__init__(plan, weights)
@@ -58,7 +58,7 @@ class Nesterov(Sgd):
 
 
 class Adagrad:
-    """Update w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
+    """Adagrad: w = w - rate*g/(sqrt(v) + epsilon), with v = v + g*g."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any]) -> None:
         self.rate, self.epsilon = np.float32(plan["rate"]), np.float32(plan["epsilon"])
@@ -90,7 +90,7 @@ class Adagrad:
 
 
 class Rmsprop(Adagrad):
-    """Update as Adagrad's with v = rho*v + (1 - rho)*g*g."""
+    """RMSprop: Adagrad's update with v = rho*v + (1 - rho)*g*g."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any]) -> None:
         super().__init__(plan, weights)
@@ -105,9 +105,9 @@ class Rmsprop(Adagrad):
 
 
 class Adam(Rmsprop):
-    """Update w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step.
+    """Adam: w = w - rate/(1 - momentum**n) * m/(sqrt(v/(1 - rho**n)) + epsilon) in the n-th step.
 
-    v is as rmsprop has it, m = momentum*m + (1 - momentum)*g.
+    m = momentum*m + (1 - momentum)*g; v as in RMSprop.
     """
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any]) -> None:

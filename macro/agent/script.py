@@ -2,10 +2,10 @@
 
     python script.py JOB READ WRITE PARENT
 
-JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`, or nothing: an optimizer's), `stop`
-(raise, exit, never). Messages go to WRITE as loop.py's do, requests come on READ. Instruments are set up when the
-script has imported torch, so that the script's settings of the environment come first.
-What is imported here is of the standard library and Python 3.9: it runs with any PyTorch of the user's.
+JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`, or null: an optimizer's step), `stop`
+(raise, exit, never), `wait`. Messages go to WRITE, in loop.py's format, requests come on READ. Instruments are set up
+after the script's import of torch, so that its settings of the environment take effect.
+For Python 3.9 or later, with the standard library only, so that it runs with any PyTorch of the user.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LOOK = 0.5  # seconds between two checks
 
 
 class After:
-    """Import hook that calls a function once a module was imported by the script."""
+    """Import hook that calls a function right after the script's import of a module."""
 
     def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self.wanted = dict(wanted)  # {module: function to call with it}
@@ -72,7 +72,7 @@ class After:
 
 
 class Watching:
-    """Instruments around a script."""
+    """Observer inside the script's process: hooks, step boundaries and the driver's channel."""
 
     def __init__(self, job: dict[str, Any], channel: loop.Channel, requests: Any) -> None:
         self.job, self.channel = job, channel
@@ -85,12 +85,12 @@ class Watching:
         self.marked = self.reported = False
 
     def install(self, folder: str) -> None:
-        """Install the hooks before the script begins; `folder`: of the module whose `step` marks steps."""
+        """Install the hooks before the script begins; `folder`: of the module kernelgap with `step`."""
         wanted: dict[str, Callable[[Any], object]] = {"torch": self.with_torch}
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
         sys.meta_path.insert(0, After(wanted))
-        # An editable install of the suite would shadow the script's modules of the same common names.
+        # An editable install of the suite would shadow script modules of the same names.
         sys.meta_path[:] = [x for x in sys.meta_path if "editable___kernelgap" not in getattr(x, "__module__", "")]
         sys.path.append(folder)
         from kernelgap import step
@@ -132,7 +132,7 @@ class Watching:
             later.start()
 
     def _later(self) -> None:
-        """Watch the calls of modules if no optimizer steps."""
+        """After a while without a step, take calls of the root module as steps."""
         end = time.time() + min(PATIENCE, self.job["wait"] / 3)
         while time.time() < end:
             time.sleep(LOOK)
@@ -141,7 +141,7 @@ class Watching:
         self._look_at_calls()
 
     def _alone(self) -> bool:
-        """Return whether neither an optimizer nor a mark has ended a step."""
+        """Return whether no step was marked and no optimizer has stepped."""
         return not (self.marked or (self.optimizers and self.optimizers.total))
 
     def _look_at_calls(self) -> None:
@@ -150,7 +150,7 @@ class Watching:
             self.forward.install()
 
     def _held(self) -> bool:
-        """Return whether a profiler of the script is on, and report the first time."""
+        """Return whether the script's own profiler is active; report it to the driver once."""
         on = bool(self.torch.autograd._profiler_enabled())
         if on and not self.reported:
             self.reported = True
@@ -158,12 +158,12 @@ class Watching:
         return on
 
     def foreign(self) -> None:
-        """Stop watching when a profiler of the script is about to start."""
+        """Stop watching, since the script's own profiler is about to start."""
         if self.boundary.is_ready and not self.blocks.over and os.getpid() == self.blocks.pid:
             self.blocks.give_up("profiler", FOREIGN)
 
     def ready(self, how: str) -> None:
-        """Report the process when its steps are warm, and wait for the first block."""
+        """Report the process after warm-up, and wait for the request of the first block."""
         if self.forward is not None:
             self.forward.remove()
         facts = loop.observed()
@@ -182,7 +182,7 @@ class Watching:
 
 
 def run(job: dict[str, Any], watching: Watching) -> None:
-    """Execute the script as the interpreter would: its folder first on the path, its argv, `__main__`."""
+    """Execute the script as the interpreter would: with its sys.path, argv and `__main__`."""
     path = job["script"]
     sys.argv[:] = [path] + job["arguments"]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
@@ -195,7 +195,7 @@ def run(job: dict[str, Any], watching: Watching) -> None:
 
 
 def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tuple[str, str, int]:
-    """Run the script; return how it ended, the reason, and the exit code of this process."""
+    """Run the script; return the kind of its end, the reason, and the exit code of this process."""
     try:
         run(job, watching)
         return "ended", "", 0
@@ -218,7 +218,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
 
 
 def _where(error: Any, trace: Any, job: dict[str, Any]) -> str:
-    """Return an exception on one line, with the last line of the script that it passed."""
+    """Format an exception on one line, with the innermost line of the script in its traceback."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == job["script"]:
@@ -248,8 +248,8 @@ def main(arguments: list[str]) -> None:
         os.set_inheritable(handle, False)
     watching = Watching(job, channel, os.fdopen(read, "r"))
     watching.install(os.path.join(here, "path"))
-    if not watching.blocks.requests.readline():  # perf is attached by then: to this thread, whose children inherit it
-        sys.exit(1)  # nobody watches any more
+    if not watching.blocks.requests.readline():  # perf is attached by then to this thread; new threads inherit it
+        sys.exit(1)  # the driver is gone
     how, reason, code = ended(watching, job, channel)
     if watching.blocks.pid != os.getpid():
         sys.exit(code)  # a child that the script has forked

@@ -1,7 +1,7 @@
-"""Devices of kernels-only: this processor, or a GPU.
+"""Devices of kernels-only: the CPU or a GPU.
 
-On a GPU CuPy computes all passes that no kernel of the suite does, under NumPy's names and in the stream of those
-kernels; so far only a stand-in has run that.
+On a GPU, CuPy replaces NumPy for all passes without a kernel of the suite, in the stream of the suite's kernels; so far
+this has run only on a simulated device.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 def place(job: dict[str, Any]) -> Any:
-    """Return the name of the kernels' device."""
+    """Return the name of the kernels' device; the simulated device `fake` is the CPU."""
     name = job.get("device", "cpu")
     return "cpu" if name == "fake" else name
 
@@ -43,7 +43,7 @@ def opened(job: dict[str, Any]) -> Any:
 
 
 def on(cupy: Any) -> None:
-    """Replace NumPy by CuPy in the modules of layers, for this process from now on."""
+    """Replace NumPy by CuPy in the modules of layers, for the rest of this process."""
     import numpy
 
     ways = {
@@ -68,12 +68,12 @@ def installed(package: str, otherwise: str | None = None) -> Any:
 
 
 def facts(device: Any) -> dict[str, Any]:
-    """Return a GPU's model and driver, and the versions of the libraries of its rows."""
+    """Return a GPU's model, architecture and driver, and the versions of its libraries."""
 
     def release(library: Any) -> Any:
         try:
             return library.kernel()[0]
-        except Exception as error:  # missing or broken, as its rows report
+        except Exception as error:  # missing or broken
             return str(error)
 
     cards = device.describe()
@@ -89,9 +89,9 @@ def address(array: Any) -> Any:
 
 
 def seconds(device: Any, call: Callable[..., Any], warm: bool) -> Any:
-    """Return the median seconds of a call, without the first, which loads kernels.
+    """Return the median seconds of a call; the first call, which loads kernels, does not count.
 
-    With `warm` the card first runs for a while: an idle one is at its lowest clock.
+    With `warm` the GPU first runs for a while, as an idle GPU is at its lowest clock.
     """
     end = time.perf_counter() + (fastest.WARM if warm else 0.0)
     call()

@@ -1,8 +1,8 @@
-"""Layers of the suite's kernels: products and convolutions by the fastest variant of each.
+"""Layers by the suite's kernels: each GEMM and convolution by its fastest variant.
 
-Activations and updates are the suite's kernels too. Poolings and normalizations are PyTorch's operators, as in the
-suite's tables, where PyTorch is installed; all else is NumPy's. Launches are bound to addresses: a layer's arrays stay
-in place from step to step, except gradients that PyTorch returns for a normalization.
+Activations and updates are the suite's kernels too. Pooling and batch normalization are PyTorch's operators if PyTorch
+is installed; all else is NumPy's. Launches are bound to addresses: a layer's arrays stay in place from step to step,
+except the input gradients of PyTorch's batch normalization.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from macro.networks.optimizers import rule
 
 
 class Bound:
-    """Launches of a layer, prepared at the first call, bound again when an array has moved."""
+    """Launches of a layer, prepared at the first call and rebound if an array's address has changed."""
 
     def __init__(self, products: Any) -> None:
         self.products, self.prepared, self.calls = products, dict[str, Any](), dict[str, Any]()
@@ -45,13 +45,13 @@ class Bound:
 
 
 class Dense(numpy_layers.Dense):
-    """A dense layer whose products are the fastest rows of the table of `micro.gemm`."""
+    """Dense layer whose GEMMs are the fastest variants of `micro.gemm`."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.bound = Bound(model.products)
         self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
-        self.moved: Any = None  # array that the product of a step moves, or None
+        self.moved: Any = None  # array that a step's wgrad GEMM updates (weights or velocity), or None
         if isinstance(model.optimizer, Fused):
             self.moved, factors = model.optimizer.target(self.name + ".weight", self.weight("weight"))
             moving = Gemm(self.inputs, self.outputs, self.batch, "tn", **factors)
@@ -85,7 +85,7 @@ class Dense(numpy_layers.Dense):
 
 
 class Conv(numpy_layers.Layer):
-    """A convolution whose passes are the fastest rows of the table of `micro.conv`."""
+    """Convolution whose passes are the fastest variants of `micro.conv`."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -121,7 +121,7 @@ class Conv(numpy_layers.Layer):
 
 
 class Activated(numpy_layers.Layer):
-    """Activations of a layer by the suite's kernels."""
+    """Mixin that computes a layer's activation by the suite's kernels."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -142,12 +142,12 @@ class Activated(numpy_layers.Layer):
 
 
 def activated(builder: Any) -> Any:
-    """Return a builder whose layers' activations are the suite's kernels."""
+    """Return a subclass of a layer class whose activation is the suite's kernel."""
     return type(builder.__name__, (Activated, builder), {})
 
 
 class Moved:
-    """An optimizer whose rule a kernel of the suite has: weights and state in one pass."""
+    """Optimizer by a kernel of the suite, which updates weights and state in one pass."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any], products: Any) -> None:
         self.rule = rule(plan["optimizer"], plan["momentum"])
@@ -169,14 +169,14 @@ class Moved:
 
 
 class Fused(Moved):
-    """SGD whose dense layers move their weights, or the velocity of those, in the product of a gradient."""
+    """SGD whose update of dense weights, or of their velocity, is fused into the weight-gradient GEMM."""
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any], products: Any) -> None:
         super().__init__(plan, weights, products)
         self.inside = {layer["name"] + ".weight" for layer in plan["layers"] if layer["kind"] == "dense"}
 
     def target(self, name: str, w: Any) -> tuple[Any, dict[str, Any]]:
-        """Return the array that a layer's product moves, and the product's factors."""
+        """Return the array that a layer's wgrad GEMM updates (weights or velocity), and its alpha and beta."""
         if not self.plan["momentum"]:
             return w, {"alpha": -self.plan["rate"], "beta": 1.0}
         return self.state[name][0].reshape(w.shape), {"beta": self.plan["momentum"]}
@@ -189,7 +189,7 @@ class Fused(Moved):
 
 
 class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
-    """Softmax and its gradient by the suite's kernel."""
+    """Cross-entropy of softmax, with the gradient by the suite's kernel."""
 
     def __init__(self, labels: Any, classes: int, products: Any) -> None:
         super().__init__(labels, classes)
@@ -202,12 +202,12 @@ class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
         z *= self.share
 
 
-# Rules taken from NumPy's passes, by `on_gpu`: adam corrects its moments; for the others a GPU has no kernel here.
+# Rules computed by NumPy's passes, by `on_gpu`: kernels lack adam's bias correction, and on a GPU the other rules.
 BY_PASSES = {False: ("adam",), True: ("adam", "adagrad", "rmsprop")}
 
 
 def optimizer(plan: dict[str, Any], weights: dict[str, Any], products: Any) -> Any:
-    """Return the optimizer by the suite's kernel, or by NumPy's passes."""
+    """Return the optimizer: by the suite's kernel, fused for SGD on a CPU, or by NumPy's passes."""
     if plan["optimizer"] in BY_PASSES[products.on_gpu]:
         return numpy_optimizers.KINDS[plan["optimizer"]](plan, weights)
     fuses = plan["optimizer"] == "sgd" and not products.on_gpu
@@ -215,7 +215,7 @@ def optimizer(plan: dict[str, Any], weights: dict[str, Any], products: Any) -> A
 
 
 def torch(products: Any) -> Any:
-    """Return PyTorch with gradients off; None if it is missing, and on a GPU, whose arrays are CuPy's."""
+    """Return PyTorch with gradients off; None if missing, or on a GPU, where arrays are CuPy's."""
     if library.missing() or products.on_gpu:
         return None
     module = library.load()
@@ -225,7 +225,7 @@ def torch(products: Any) -> Any:
 
 
 class Pool(numpy_images.Pool):
-    """A pooling by PyTorch if its padding is alike on all sides, else by NumPy."""
+    """Pooling by PyTorch if opposite sides have equal padding, else by NumPy."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -235,7 +235,7 @@ class Pool(numpy_images.Pool):
         self.by_torch = self.torch is not None and (is_global or alike)
         window, stride = (size, size) if is_global else ([spec["window"]] * 2, [spec["stride"]] * 2)
         self.how = (window, stride, [top, left])
-        self.at: Any = None  # places of maxima
+        self.at: Any = None  # indices of maxima
         self.last = spec.get("rounding") == "ceil", False, None  # ceil_mode, count_include_pad, divisor_override
 
     def _of(self, *arrays: Any) -> list[Any]:
@@ -274,7 +274,7 @@ class Pool(numpy_images.Pool):
 
 
 class Norm(numpy_images.Norm):
-    """A normalization by PyTorch; without `affine` by ones and zeros, whose gradients are dropped."""
+    """Batch normalization by PyTorch; without `affine`, scale and shift are constants 1 and 0."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
@@ -283,12 +283,12 @@ class Norm(numpy_images.Norm):
         self.plain = np.ones(self.channels, np.float32), np.zeros(self.channels, np.float32)
 
     def _moved(self) -> list[Any]:
-        """Return scale and shift."""
+        """Return scale and shift, as PyTorch tensors."""
         arrays = [self.weight(name) for name in ("scale", "shift")] if self.spec["affine"] else self.plain
         return [self.torch.from_numpy(array) for array in arrays]
 
     def _kept(self) -> list[Any]:
-        """Return the running statistics of a frozen layer, else None."""
+        """Return mean and variance of a frozen layer, else two Nones."""
         return [self.torch.from_numpy(x) if self.spec["frozen"] else None for x in (self.mean, self.variance)]
 
     def _forward(self, x: Any, z: Any) -> None:
@@ -309,7 +309,7 @@ class Norm(numpy_images.Norm):
         return [self.do(self.row("gradient"), "normalization", self._gradients, dz)]
 
     def _gradients(self, dz: Any) -> Any:
-        """Return the input's gradient in a new array of PyTorch: writing into a given one would copy it."""
+        """Compute all gradients; return the input's, an array by PyTorch (a given array would need a copy)."""
         affine, asked = self.spec["affine"], self.dx[0] is not None
         how = [self.torch.from_numpy(dz), self.x, self._moved()[0], *self._kept()]
         how += [*map(self.torch.from_numpy, self.saved), not self.spec["frozen"], self.spec["epsilon"]]

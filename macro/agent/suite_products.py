@@ -1,4 +1,4 @@
-"""Choice of the suite's fastest kernel for each product and convolution, tried once and stored."""
+"""Choice of the suite's fastest variant for each problem, measured once and stored."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kernels.errors import SuiteError, Unavailable
 from kernels.setting import Setting
 from kernels.steering import TUNING, variables
 
-FOLDER = Path(__file__).resolve().parents[2]  # holds kernels
-# No variant that chooses anew in each process: the variant that is timed must be the proven one.
+FOLDER = Path(__file__).resolve().parents[2]  # parent of kernels/
+# Without variants that autotune in each process: the timed kernel must be the proven kernel.
 ON_A_GPU = {
     "gemm": ("cublas", "cublaslt", "cuda-tiled"),
     "conv": (
@@ -60,18 +60,18 @@ CANDIDATES = {
     "softmax": ("c",),
 }
 LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
-TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library report what it does
-TRIES = 2  # calls of a near candidate; the fastest counts
-NEAR = 1.1  # times the fastest first call; slower candidates are not called again
-CHOSEN: dict[str, str] = {}  # {product: fastest variant}
+TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library print messages
+TRIES = 2  # calls of a candidate near the fastest; its fastest call counts
+NEAR = 1.1  # times the fastest first call: slower candidates are called only once
+CHOSEN: dict[str, str] = {}  # {problem: fastest variant}
 USED: dict[str, str] = {}  # the choices of this network
-FAULTS: dict[str, str] = {}  # {"product, candidate": error on a GPU}
-ON: dict[str, Any] = {}  # facts of the GPU, empty on a processor
+FAULTS: dict[str, str] = {}  # {"problem, candidate": error on a GPU}
+ON: dict[str, Any] = {}  # facts of the GPU, empty on a CPU
 AMONG: list[str] = []  # [digest of circumstances], taken before a library sets variables itself
 
 
 def _circumstances(job: dict[str, Any]) -> str:
-    """Return a digest of what makes one variant faster than another, the code of all of them included."""
+    """Return a digest of all that the choice depends on: processor, threads, libraries, variables, code."""
     steered = {name: value for name, value in variables(TUNING).items() if not TALKS.search(name)}
     chip = ON or processor()
     parts = [chip, job["threads"], job.get("preload"), steered, list(map(suite_device.installed, LIBRARIES))]
@@ -83,7 +83,7 @@ def _circumstances(job: dict[str, Any]) -> str:
 
 
 def _stored(name: str) -> dict[str, Any]:
-    """Return the stored choices by product; {} if missing or torn."""
+    """Return the stored choices by problem; {} if the file is missing or damaged."""
     try:
         return dict(json.loads((state.folder() / name).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -91,10 +91,10 @@ def _stored(name: str) -> dict[str, Any]:
 
 
 class Products:
-    """Products and convolutions by the variant that was fastest for each on scratch operands of its size.
+    """Problems executed by their fastest variants, measured on scratch operands of the same sizes.
 
-    Chosen once for a processor, its libraries and number of threads, in the state folder: the variant that is timed is
-    the one that was proven.
+    Choices are stored in the state folder, for a processor, its libraries and a number of threads, so that the timed
+    variant is the proven variant.
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -112,18 +112,18 @@ class Products:
         CHOSEN.update(_stored(self.kept))
 
     def prepared(self, problem: Any) -> Any:
-        """Return the best variant, prepared to be bound to buffers."""
+        """Return the fastest variant's kernel, prepared to be bound to buffers."""
         if problem.name not in CHOSEN:
             candidates = self.candidates[problem.op]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
-            CHOSEN.update(_stored(self.kept))  # the process that stored first has chosen
-            with contextlib.suppress(OSError):  # a lost choice costs another choice and proof
+            CHOSEN.update(_stored(self.kept))  # the first process to store a choice wins
+            with contextlib.suppress(OSError):  # a lost choice costs another measurement and proof
                 state.write(self.kept, json.dumps(CHOSEN))
         USED[problem.name] = CHOSEN[problem.name]
         return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
 
     def _best(self, problem: Any) -> str:
-        """Return the name of the fastest candidate. Raises NotImplementedError without one."""
+        """Return the name of the fastest candidate. Raises NotImplementedError if no candidate runs."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
             where = "this GPU" if self.on_gpu else f"{self.setting.threads} threads here: pip install torch"
@@ -137,7 +137,7 @@ class Products:
         return [self.device.view(b, 0, x) for b, x in zip(blocks, problem.operands())]
 
     def _on_gpu(self, problem: Any) -> dict[str, float]:
-        """Return seconds of each candidate, one at a time: its workspace is free for the next."""
+        """Return seconds of each candidate, prepared one at a time, so that each frees its workspace."""
         views, seconds = self._views(problem), dict[str, float]()
         for name in self.candidates[problem.op]:
             call = None
@@ -147,12 +147,12 @@ class Products:
                     seconds[name] = suite_device.seconds(self.device, call, warm=not seconds)
             except Unavailable:
                 continue
-            except Exception as error:  # CuPy's too; where the context is lost all that follow fail alike
+            except Exception as error:  # CuPy's too; after a lost context all candidates fail
                 FAULTS[f"{problem.name}, {name}"] = f"{type(error).__name__}: {error}"
         return seconds
 
     def _on_cores(self, problem: Any) -> dict[str, float]:
-        """Return seconds of each candidate; the fastest are called again."""
+        """Return seconds of each candidate's fastest call; candidates near the fastest are called again."""
         views, calls = self._views(problem), {}
         for name in self.candidates[problem.op]:
             with contextlib.suppress(SuiteError):

@@ -1,4 +1,4 @@
-"""Layers in TensorFlow, images N×H×W×C and filters H×W×C×K, as in its own and Keras's layers.
+"""Layers in TensorFlow, with images N×H×W×C and filters H×W×C×K, its default layout.
 
 A builder returns a function of the layer's variables, its state and the preceding layers' outputs; the function adds
 new state to `kept`, by name.
@@ -13,7 +13,7 @@ import layouts  # beside this file
 
 
 class Kinds:
-    """A builder for each of KINDS, by its name."""
+    """Builders of the layer kinds in KINDS, as methods of these names."""
 
     def __init__(self, tf: Any, layers: list[dict[str, Any]]) -> None:
         self.tf, self.layers = tf, layers
@@ -70,7 +70,7 @@ class Kinds:
             empty = self.tf.zeros([0])
             result = call(x=x, scale=scale, offset=shift, mean=empty, variance=empty, epsilon=epsilon, is_training=True)
             y, mean, variance = result.y, result.batch_mean, result.batch_variance
-            for name, seen in (("mean", mean), ("variance", variance)):  # TensorFlow's variance has n/(n - 1) already
+            for name, seen in (("mean", mean), ("variance", variance)):  # TensorFlow's variance includes n/(n - 1)
                 kept[spec["name"] + "." + name] = state[name] + share * (seen - state[name])
             return y
 
@@ -94,7 +94,7 @@ class Kinds:
         return lambda p, state, kept, *given: self.tf.concat(given, axis=-1)
 
     def flatten(self, spec: dict[str, Any]) -> Any:
-        """Flatten rows, columns, channels: weights of dense layers behind lie in that order too."""
+        """Flatten to H×W×C, the order of the next dense layer's weights too, or to C×H×W if required."""
         tf = self.tf
         if layouts.in_order(spec, self.layers):
             return lambda p, state, kept, x: tf.reshape(tf.transpose(x, (0, 3, 1, 2)), (x.shape[0], -1))
@@ -110,7 +110,7 @@ class Kinds:
 
 
 KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
-LOSSES: dict[str, Callable[..., Any]] = {  # of each sample or output, whose mean is the loss
+LOSSES: dict[str, Callable[..., Any]] = {  # per sample or per output; the loss is their mean
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
     "squared": lambda tf, z, targets: tf.math.squared_difference(z, targets),
@@ -118,7 +118,7 @@ LOSSES: dict[str, Callable[..., Any]] = {  # of each sample or output, whose mea
 
 
 def threads(tf: Any) -> dict[str, Any]:
-    """Return the numbers of TensorFlow's threads."""
+    """Return the sizes of TensorFlow's thread pools."""
     threading = tf.config.threading
     return {
         "intra-op": threading.get_intra_op_parallelism_threads(),
@@ -168,7 +168,7 @@ def _adam(tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> Any:
 
 
 class Adagrad:
-    """Adagrad by the kernel that adds epsilon to the root."""
+    """Adagrad by ResourceApplyAdagradV2, which adds epsilon to the root, as PyTorch does."""
 
     def __init__(self, tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> None:
         self.tf, self.plan, self.scope = tf, plan, scope
@@ -185,7 +185,7 @@ class Adagrad:
 
 
 class Rmsprop(Adagrad):
-    """RMSprop by a kernel that adds epsilon below the root, and keeps a velocity too."""
+    """RMSprop by ResourceApplyRMSProp, which adds epsilon below the root and also stores a velocity."""
 
     def __init__(self, tf: Any, plan: dict[str, Any], variables: Any, scope: Any) -> None:
         super().__init__(tf, plan, variables, scope)

@@ -1,6 +1,6 @@
-"""Spans of a TensorFlow program by its profiler, and their rows: in a graph and under XLA by scopes, else by order.
+"""Spans of a TensorFlow program by its profiler, with rows: by scopes in graphs and under XLA.
 
-Eagerly also by the shapes that operations allocate.
+Rows of eager operations follow from their order and from the shapes that they allocate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xplane
 KERNEL = re.compile(r"([\w./-]+):(_?[A-Z]\w*)$")
 AROUND = ("ThunkExecutor::Execute", "EagerExecute", "TFE_Py_FastPathExecute_C")
 COUNTED = re.compile(r"_\d+$")  # suffix of a scope that is entered again
-UPDATES = (  # operations of an optimizer without a kernel of its own
+UPDATES = (  # operations of an optimizer without a fused kernel
     "Mul",
     "Sub",
     "AddV2",
@@ -28,16 +28,16 @@ UPDATES = (  # operations of an optimizer without a kernel of its own
     "AssignAddVariableOp",
     "AssignSubVariableOp",
 )
-KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # by a part of a kernel's name
+KINDS = (("Conv2D", "convolution"), ("Pool", "pooling"), ("BatchNorm", "normalization"))  # kind of work by part of name
 PASSES = (
     "BiasAdd|Sigmoid|Relu|Tanh|Soft(plus|sign)|Exp|Log|Mul|Add|Sub|Neg|Abs|R?Sqrt|Square|Div|RealDiv|Maximum|Minimum"
 )
-PRODUCT = "MatMul|Conv2DBackprop"  # beginnings of gradients that are products
+PRODUCT = "MatMul|Conv2DBackprop"  # prefixes of products in a backward pass
 EAGER, KERNELS = "eagerly", "in a graph"
 
 
 def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[str, Any]], batch: int) -> Any:
-    """Return the spans of `run`; `programs`: (function, arguments) of all that it may call."""
+    """Run `run` and return its spans; `programs`: (function, arguments) that `run` may call."""
     profiler, modules = tf.profiler.experimental, set[str]()
     options = profiler.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=0)
     traced, moment = xplane.record(
@@ -62,12 +62,12 @@ def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[s
 
 
 def module(name: str) -> str:
-    """Return a module's name as in its text, without the configuration that the trace appends."""
+    """Return a module's name as in its HLO, without the suffix that the trace appends."""
     return re.sub(r"XlaMust\w*", "", name)
 
 
 def operation(name: str, stats: dict[str, Any]) -> Any:
-    """Return (module, instruction) under XLA, a kernel, the name of what surrounds those, or None."""
+    """Return an event's identity: XLA (module, instruction), kernel, name if enclosing, or None."""
     if "hlo_op" in stats:
         return module(stats.get("hlo_module", "")), stats["hlo_op"]
     if "rows" in stats:
@@ -79,7 +79,7 @@ def operation(name: str, stats: dict[str, Any]) -> Any:
 
 
 def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> Any:
-    """Return rows and column of what `operation` and `eager` returned."""
+    """Return rows and column of an event, by the result of `operation`."""
     if not isinstance(what, tuple):
         return ["framework"], None
     if what[0] == EAGER:
@@ -91,21 +91,21 @@ def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> 
 
 
 def multiplies(what: Any) -> bool:
-    """Return whether a kernel from `operation` is a product or a convolution."""
+    """Return whether a result of `operation` is a kernel of a product or a convolution."""
     kind = {EAGER: what[-1], KERNELS: what[1]}.get(what[0], "") if isinstance(what, tuple) else ""
     return "MatMul" in kind or "Conv2D" in kind
 
 
 def row(name: str, layers: list[dict[str, Any]]) -> str | None:
-    """Return the row of an XLA instruction by the operation it comes from, or None."""
+    """Return the row of an XLA instruction by its original operation's name, or None."""
     return next(iter(rows(name, "", layers)), None)
 
 
 def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> list[str]:
     """Return the rows of an operation by its name in the graph, `gradient_tape/fc2/MatMul/MatMul_1`.
 
-    `kind` matters where a kernel does more than its name shows. A layer's variables are the weights, then the bias.
-    Keras puts a model's scope around (`sequential/fc2/MatMul`), and its updates have scopes, `sgd/fc2.update/Mul`.
+    `kind` is the kernel's type, which may do more than the name shows. A layer's variables are weights, then bias.
+    In Keras a model has a scope (`sequential/fc2/MatMul`), and so have updates (`sgd/fc2.update/Mul`).
     """
     by_name = {layer["name"]: layer for layer in layers}
     parts = [part if part in by_name else COUNTED.sub("", part) for part in name.split("/")]
@@ -114,7 +114,7 @@ def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> list[str]:
     if update:
         owners = [layer["name"] for layer in layers for _ in layer["parameters"]]
         return [owners[int(update.group(1) or 0)] + " update"]
-    turned = kind == "Transpose" and (name.endswith("LayoutOptimizer") or len(parts) == 1)  # not in a layer's own scope
+    turned = kind == "Transpose" and (name.endswith("LayoutOptimizer") or len(parts) == 1)  # not in a layer's scope
     if turned or kind in ("_MklToTf", "_MklInputConversion"):
         return ["layout"]
     for at, scope in enumerate(parts):
@@ -132,7 +132,7 @@ def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> list[str]:
 
 
 def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: bool) -> list[str]:
-    """Return a layer's rows; `what`: the operation; `last`: which of its gradients."""
+    """Return the layer's rows of an operation `what`; `last`: the last part of its name."""
     scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
     if backward:
         if activates:
@@ -144,13 +144,13 @@ def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: 
         weights = layer["first"] or last.startswith("MatMul_1") or "BackpropFilter" in last
         return ["{} {}".format(scope, "wgrad" if weights else "dgrad")] if re.match(PRODUCT, last) else []
     if activates:
-        fused = "Fused" in kind  # with the product and the bias before it
+        fused = "Fused" in kind  # with the preceding product and bias
         return [scope + " activation"] + ([scope + " forward"] if fused else [])
     return [scope + " forward"]
 
 
 def column(served: list[str], kind: str) -> str | None:
-    """Return a kernel's kind of work; None for products, whose symbols show it."""
+    """Return a kernel's kind of work; None if sampled symbols decide, as for products."""
     if not served or "MatMul" in kind:
         return None
     for part, word in KINDS:
@@ -168,7 +168,7 @@ def column(served: list[str], kind: str) -> str | None:
 
 
 def eager(traced: Any, layers: list[dict[str, Any]], batch: int) -> None:
-    """Write the rows of eager operations, which no scope names, into their events."""
+    """Write the rows of eager operations, which have no scopes, into their events."""
     calls, shapes = [], []
     for _, events in traced:
         for start, end, name, stats in events:
@@ -186,9 +186,9 @@ def eager(traced: Any, layers: list[dict[str, Any]], batch: int) -> None:
 
 
 def in_order(calls: Any, layers: list[dict[str, Any]], batch: int) -> Any:
-    """Return the rows of each (kind, shape it allocates or None), in the order of a step.
+    """Return the rows of each (kind, allocated shape or None), in the order of a step.
 
-    The products of a backward pass are assigned by their shapes, or else the input's gradient first.
+    Products of a backward pass are assigned by shape; if the shape is ambiguous, dgrad comes before wgrad.
     """
     forward, backward, products, updates, losing = -1, None, 0, 0, False
     served = []

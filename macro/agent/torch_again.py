@@ -1,4 +1,4 @@
-"""Replay of one operation of a PyTorch program by itself, in that process, on new tensors."""
+"""Timing of a PyTorch operation in isolation, in the script's process, on new tensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TYPES = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "
 LEAST = 0.05  # seconds of calls that are timed together
 TIMES = 3  # repetitions, whose median counts
 MOST = 1024  # sets of operands at most
-SHORT = 1e-4  # seconds; below, dispatch may be most of a call
+SHORT = 1e-4  # seconds: in shorter calls dispatch may dominate
 
 
 def seconds(torch: Any, call: dict[str, Any], cache: int) -> Any:
-    """Return an operation's seconds on operands just used, and on more sets than a cache holds.
+    """Return an operation's seconds with warm cache, and with cold cache, on many sets of operands.
 
-    `call`: name; of each input shape, stride, type, value; `cache`: bytes. Raises LookupError for a call that cannot be
-    repeated, or is too short or too small.
+    `call`: name, and shapes, strides, types and values of the inputs; `cache`: bytes. Raises LookupError if a call
+    cannot be repeated, or is too short or too small.
     """
     first = _operands(torch, call)
     operation = _overload(torch, call["name"], first)
@@ -40,7 +40,7 @@ def _operands(torch: Any, call: dict[str, Any]) -> list[Any]:
 def _operand(torch: Any, shape: Any, stride: Any, kind: Any, value: Any) -> Any:
     if kind in TYPES:
         extent = 1 + sum((n - 1) * step for n, step in zip(shape, stride)) if all(shape) else 0
-        generator = torch.Generator()  # leaves the program's random numbers unchanged
+        generator = torch.Generator()  # leaves the script's random numbers unchanged
         return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
         raise LookupError(f"an input of type {kind} is not made")
@@ -48,7 +48,7 @@ def _operand(torch: Any, shape: Any, stride: Any, kind: Any, value: Any) -> Any:
 
 
 def _overload(torch: Any, name: str, operands: list[Any]) -> Any:
-    """Return the function of the overload that takes these operands."""
+    """Return a call of the first overload that accepts these operands. Raises LookupError."""
     space, _, word = name.partition("::")
     packet = getattr(getattr(torch.ops, space), word)
     for form in packet.overloads():

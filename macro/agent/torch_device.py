@@ -1,4 +1,4 @@
-"""Devices of PyTorch: this processor, a GPU, or this processor standing in for one."""
+"""Devices of PyTorch: the CPU, a GPU, or the CPU as a simulated GPU (`fake`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def place(job: dict[str, Any]) -> Any:
 
 
 def configure(torch: Any, job: dict[str, Any]) -> None:
-    """Compute in single precision, as everywhere here: by default cuDNN rounds operands to TF32."""
+    """Switch TF32 off on a GPU: the suite compares single precision, and cuDNN's default is TF32."""
     if place(job) != "cpu":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def check(torch: Any, job: dict[str, Any]) -> None:
-    """Raise NotImplementedError if the device is missing."""
+    """Select the job's GPU, if any. Raises NotImplementedError if it is missing."""
     if place(job) == "cpu":
         return
     if not torch.cuda.is_available():
@@ -33,20 +33,20 @@ def check(torch: Any, job: dict[str, Any]) -> None:
 
 
 def facts(torch: Any) -> dict[str, Any]:
-    """Return PyTorch's version, libraries, kernels and threads."""
+    """Return PyTorch's version, build, libraries, instruction set and threads."""
     lines = [line.strip(" -") for line in torch.__config__.show().splitlines()]
     return {
         "version": torch.__version__,
         "build": torch.version.git_version,
         "blas": next((x for x in lines if "Math Kernel" in x), None),
         "dnn": next((x for x in lines if "DNN" in x), None),
-        "dispatch": torch.backends.cpu.get_cpu_capability(),  # of its own kernels
+        "dispatch": torch.backends.cpu.get_cpu_capability(),  # instruction set of PyTorch's kernels
         "threads": {"intra-op": torch.get_num_threads(), "inter-op": torch.get_num_interop_threads()},
     }
 
 
 def identity(torch: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """Return a GPU's libraries and name, {} for a processor. Raises RuntimeError if TF32 is on."""
+    """Return a GPU's libraries and name, {} for a CPU. Raises RuntimeError if TF32 is on."""
     if place(job) == "cpu":
         return {}
     major, minor = torch.cuda.get_device_capability()
@@ -64,7 +64,7 @@ def identity(torch: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def profile(torch: Any, call: Callable[..., Any], count: int, path: str) -> None:
-    """Write a trace of `count` calls by PyTorch's profiler."""
+    """Write a trace of `count` calls on a GPU, by PyTorch's profiler, after FIRST warm-up calls."""
     activity = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[activity.CPU, activity.CUDA]) as profiler:
         for _ in range(device_clocks.FIRST):
@@ -78,7 +78,7 @@ def profile(torch: Any, call: Callable[..., Any], count: int, path: str) -> None
 
 
 def clock(torch: Any, job: dict[str, Any]) -> Any:
-    """Return the device's clock; None for a processor, whose steps are done when they return."""
+    """Return the device's clock; None for a CPU, where a step is done when its call returns."""
     if job.get("device") == "fake":
         return device_clocks.Played()
     return None if place(job) == "cpu" else device_clocks.Events(torch)

@@ -90,7 +90,7 @@ OPTIMIZERS = {
     "rmsprop": lambda optim, plan: partial(optim.RMSprop, alpha=plan["rho"], eps=plan["epsilon"]),
     "adam": lambda optim, plan: partial(optim.Adam, betas=(plan["momentum"], plan["rho"]), eps=plan["epsilon"]),
 }
-NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # PyTorch's names of parameters, where they differ
+NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # PyTorch's names of parameters, if they differ
 STATE = {"mean": "running_mean", "variance": "running_var"}
 
 
@@ -103,7 +103,7 @@ def transposed(array: Any) -> Any:
 
 
 def _padded(torch: Any, pads: Any, module: Any, value: Any) -> Any:
-    """Return a module behind padding that differs by side."""
+    """Return the module preceded by padding that may differ by side."""
     if not pads:
         return module
     top, left, bottom, right = pads
@@ -166,7 +166,7 @@ def network(torch: Any, layers: list[dict[str, Any]], weights: dict[str, Any]) -
 
 
 def _place(torch: Any, parent: Any, name: str, module: Any) -> None:
-    """Add a module under its name, whose parts with dots are modules around it."""
+    """Add a module under its dotted name, creating the enclosing modules."""
     parts = name.split(".")
     for part in parts[:-1]:
         part = _free(torch, part)
@@ -180,5 +180,5 @@ def _place(torch: Any, parent: Any, name: str, module: Any) -> None:
 
 
 def _free(torch: Any, name: str) -> Any:
-    """Return a name that no attribute of modules has."""
+    """Return the name, with `_` appended if torch.nn.Module has an attribute of this name."""
     return name + "_" if hasattr(torch.nn.Module, name) or name in ("scope", "training") else name

@@ -1,7 +1,7 @@
-"""Spans of a PyTorch program's module calls, named by the module's path, those of recomputation included.
+"""Spans of a PyTorch script's module calls, named by the module's path, also during recomputation.
 
-Hooks are registered only while spans are requested: any global hook sends every module through a slower path. They do
-nothing while a compiler traces the program.
+Hooks are registered only while spans are requested: any global hook sends every module through a slower path. Hooks do
+nothing while a compiler traces the script.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 
 import names  # beside this file
 
-MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of our spans' names
-STOPPED = "kg/stopped"  # where a recomputation stops early: its last operation only saved its inputs
-NOWHERE = "(checkpoint)"  # path of a checkpoint outside of modules
+MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of the suite's spans
+STOPPED = "kg/stopped"  # mark of a recomputation that stops early: its last operation only saved its inputs
+NOWHERE = "(checkpoint)"  # path of a checkpoint outside any module
 
 
 def fast(torch: Any, name: str) -> Any:
-    """Return a span of the profiler, 0.7 µs; without effect while no profiler is on."""
+    """Return a low-overhead profiler span (0.7 µs), without effect while no profiler is active."""
     kind = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
 
 
 class Modules:
-    """Spans of module calls, named by the module's path."""
+    """Hooks that put each module call into a span named by the module's path."""
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.handles = torch, list[Any]()
@@ -70,7 +70,7 @@ class Modules:
         self.enter(module, self.path(module, self.around()))
 
     def around(self) -> Any:
-        """Return the module that is being called, or None."""
+        """Return the innermost module that is being called, or None."""
         open_ = self._open()
         return open_[-1][0] if open_ else None
 
@@ -85,7 +85,7 @@ class Modules:
             self.leave(module)
 
     def mark(self, name: str) -> None:
-        """Record a span of no length."""
+        """Record an empty span, as a mark."""
         with fast(self.torch, name):
             pass
 
@@ -101,11 +101,11 @@ class Modules:
                 break
 
     def path(self, module: Any, parent: Any) -> str:
-        """Return a module's path as the user would write it: below its parent, as before, or a variable."""
+        """Return a module's path as the user would write it: by its parent, an earlier path, or a variable."""
         key = id(parent), id(module)
         if key not in self.paths:
             self.paths[key] = names.tidy(self._path(module, parent))
-            self.known.setdefault(id(module), (self.paths[key], module))  # held, so that its id stays its own
+            self.known.setdefault(id(module), (self.paths[key], module))  # referenced, so that its id is not reused
         return self.paths[key]
 
     def _path(self, module: Any, parent: Any) -> str:
@@ -129,10 +129,10 @@ class Modules:
 
 
 class Checkpoints:
-    """Hooks that make what torch.utils.checkpoint recomputes in backward a span of the module that requested it.
+    """Hooks that put a recomputation by torch.utils.checkpoint into a span of the module that called it.
 
-    Functions that are no modules have no span, and the paths of what they call do not show the caller. Reentrant
-    checkpoints are recognized by the name of their node.
+    Plain functions have no spans and do not appear in the paths of modules that they call. Reentrant checkpoints are
+    recognized by the names of their autograd nodes.
     """
 
     def __init__(self, modules: Modules) -> None:

@@ -1,11 +1,11 @@
-"""Recording of the operations that a PyTorch program dispatches, for replay.
+"""Recording of the operations that a PyTorch program dispatches, for a replay.
 
-Tensors are followed by identity: a result is kept where later calls find it, in-place operations work on the tensor
-itself, and memory is freed where the program freed it, by a call of its own. What outlives the program, as gradients
-do, is freed at the start of the next replay. Replay is outside of autograd: inputs are detached, and gradient mode is
-that of the caller.
+Tensors are tracked by identity: results are kept in slots for later calls, in-place operations work on the tensor
+itself, and memory is freed at the same place as in the program, by a separate call. Tensors that outlive the program,
+such as gradients, are freed at the start of the next replay. The replay is outside autograd: inputs are detached, and
+the gradient mode is the caller's.
 
-Recording can change the program: while it is on, autograd adds to a fresh tensor what it would add in place.
+Recording can change the program: meanwhile autograd accumulates out of place into new tensors, not in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch_rows
 
 
 class Slot:
-    """A place that keeps a tensor between calls."""
+    """A holder of a tensor between replayed calls."""
 
     __slots__ = ("lasting", "storage", "value")
 
@@ -35,7 +35,7 @@ def _filled(given: Any) -> Any:
 
 
 def _again(call: Callable[..., Any], args: Any, kwargs: dict[str, Any], results: list[Any]) -> Callable[..., Any]:
-    """Return a call of an operation on the values of the slots."""
+    """Return a replay of `call` that reads its arguments from slots and writes its results to slots."""
     flat = not any(type(x) is list for x in args) and not kwargs
 
     def again() -> None:
@@ -63,7 +63,7 @@ def _free(slots: list[Slot]) -> Callable[..., Any]:
 class Recording:
     """Operations dispatched while `call` runs.
 
-    `events`: as torch_rows takes them; `steps`: in order, (index of an event, call), or (None, call that frees memory).
+    `events`: input of torch_rows.align; `steps`, in order: (index of event, call), or (None, call that frees memory).
     """
 
     def __init__(self, call: Callable[..., Any]) -> None:
@@ -117,7 +117,7 @@ class Recording:
         self.steps.append((index, _again(func, templates[0], templates[1], results)))
 
     def _enter_node(self) -> None:
-        """Add an event for the calling node of autograd, if it is a new one."""
+        """Add an event for the autograd node being executed, if the node is new."""
         import torch
 
         node = torch._C._current_autograd_node()
@@ -145,7 +145,7 @@ class Recording:
         return given
 
     def _slot(self, tensor: Any) -> Any:
-        """Return the slot of a tensor that is read: a result, or an older tensor, which lasts."""
+        """Return the slot of a tensor that is read: a recorded result, or a tensor from before, kept alive."""
         if id(tensor) not in self._known:
             storage = tensor.untyped_storage()._cdata
             if storage in self._holders:
@@ -155,7 +155,7 @@ class Recording:
         return self._known[id(tensor)][0]
 
     def _result(self, tensor: Any) -> Any:
-        """Return the slot of a tensor that is written; None for one written in place."""
+        """Return a new slot for a result; None if it is no tensor or was written in place."""
         import torch
 
         if not isinstance(tensor, torch.Tensor) or id(tensor) in self._known:
@@ -174,7 +174,7 @@ class Recording:
         self._gone.append(slot)
 
     def _bury(self) -> None:
-        """Empty the slots that died since the last operation, if memory was freed."""
+        """Record a call that empties the slots of tensors freed since the last operation, if any memory was."""
         if all(self._holders.get(slot.storage) for slot in self._gone):
             return
         for slot in self._gone:
@@ -185,11 +185,11 @@ class Recording:
 
 
 def record(call: Callable[..., Any], forget: Callable[[], object], align: Callable[[Any], Any]) -> Any:
-    """Return (rows, column, call) of what `call` does.
+    """Run `call` twice and return its operations as (rows, column, call).
 
     `forget` drops the results of `call`, which the recorded calls own from then on.
     """
-    call()  # so that what is allocated once exists already
+    call()  # so that persistent allocations exist already
     recording = Recording(call)
     forget()
     aligned = align(recording.events)

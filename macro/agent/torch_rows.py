@@ -1,10 +1,10 @@
 """Rows and kinds of work of PyTorch's operations, in a chain of dense layers.
 
-An event is a dict of `name`, `within` (the index of the event around it, or None), `sequence` (autograd's number, or
--1) and `shapes` (of its tensors; [] for other inputs). Events come in the order in which they began, from the profiler
-or from a recording. Layers are recognized by the order of the forward products, their gradients by autograd's sequence
-numbers, products inside one gradient by shape and then by order, updates by the order of the parameters. Where several
-rows remain, all are given and none is guessed.
+An event is a dict of `name`, `within` (index of the enclosing event, or None), `sequence` (autograd's sequence number,
+or -1) and `shapes` (of its inputs; [] if not a tensor). Events are in order of their start, from the profiler or from a
+recording. Layers are recognized by the order of the forward products, gradients by autograd's sequence numbers,
+products inside a gradient by shape and then by order, updates by the order of the parameters. If several rows remain
+possible, all are returned.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def align(events: list[dict[str, Any]], batch: int, layers: list[tuple[str, int,
 def product(name: str, rows: list[str]) -> float:
     """Return the share of each row's products that an operation computes.
 
-    A product that may be of several rows is of only one; a convolution's gradients are computed by one call.
+    A GEMM with several possible rows computes just one of them; a convolution call computes all its gradients.
     """
     if name in CONVOLVE:
         return 1.0
@@ -70,12 +70,12 @@ class _Alignment:
         for i, event in enumerate(events):
             if event["within"] is not None:
                 self.inside[event["within"]].append(i)
-        self.forwards = 0  # products of a forward pass so far
-        self.linked: dict[int, Any] = {}  # sequence number: layer, by its number
-        self.nodes: dict[int, str | None] = {}  # event: the node of autograd around it
-        self.given: dict[int, tuple[list[str], str]] = {}  # event: rows that the event around it has assigned
-        self.behind = len(layers) - 1  # in a compiled gradient: the layer whose outputs' gradient came last
-        self.products: list[list[str]] = []  # of a compiled gradient: the rows of each product
+        self.forwards = 0  # number of forward products so far
+        self.linked: dict[int, Any] = {}  # {sequence number: index of its layer}
+        self.nodes: dict[int, str | None] = {}  # {event: enclosing autograd node}
+        self.given: dict[int, tuple[list[str], str]] = {}  # {event: rows assigned by its enclosing event}
+        self.behind = len(layers) - 1  # in a compiled gradient: the layer whose output gradient came last
+        self.products: list[list[str]] = []  # of a compiled gradient: possible rows of each product
         self.summed: list[str] = []  # of a compiled gradient: the bias gradients
         self.assigned: list[tuple[list[str], str | None]] = []
         for i in range(len(events)):
@@ -118,7 +118,7 @@ class _Alignment:
         return self._outside(short, around, column)
 
     def _outside(self, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
-        """Return rows and column of an operation outside of layers."""
+        """Return rows and column of an operation outside layers: loss, enclosing rows, or framework."""
         if short in LOSSES or (short == "ones_like" and not around):
             return LOSS, column
         if column == "element-wise" and self._words(around, "update"):
@@ -126,7 +126,7 @@ class _Alignment:
         return around or FRAMEWORK, column
 
     def _repeated(self, shapes: list[list[int]]) -> bool:
-        """Return whether a product repeats the last layer's, as in a hook, by its sizes."""
+        """Return whether a product repeats the last layer's, as in a hook: its sizes fit only that layer."""
         fits = [self._multiplies(shapes, x % len(self.layers)) for x in (self.forwards, self.forwards - 1)]
         return self.forwards > 0 and fits == [False, True]
 
@@ -144,7 +144,7 @@ class _Alignment:
         return [row for row in rows if row.endswith(" " + what)]
 
     def _backward(self, i: int, short: str, node: Any, around: Any, column: str | None) -> tuple[list[str], str | None]:
-        """Return the rows of autograd's operations; a node's own time is the framework's."""
+        """Return rows and column of an operation in backward; a node's exclusive time is the framework's."""
         if self.events[i]["name"].startswith(NODE):
             if node == "CompiledFunctionBackward":
                 self._settle()
@@ -169,7 +169,7 @@ class _Alignment:
         return int(self.events[i]["sequence"])
 
     def _fits(self, shapes: list[list[int]], layer: int) -> list[str]:
-        """Return which of a layer's two gradients a product of these shapes can be."""
+        """Return the roles, dgrad or wgrad, that a layer's product of these shapes can have."""
         _, inputs, outputs = self.layers[layer]
         sizes = [list(shape) for shape in shapes[:2]]
         fits = []
@@ -181,7 +181,7 @@ class _Alignment:
         return fits
 
     def _stored(self, layer: int) -> tuple[int, ...]:
-        """Return the shape of a layer's weights: (outputs, inputs), or as Keras stores them."""
+        """Return the stored shape of a layer's weights: (outputs, inputs), or (inputs, outputs) in Keras."""
         name, inputs, outputs = self.layers[layer]
         stored = [tuple(shape) for owner, shape in self.parameters if owner == name and len(shape) == 2]
         return stored[0] if stored else (outputs, inputs)
@@ -197,7 +197,7 @@ class _Alignment:
         return [f"{self.names[layer]} {by_order if by_order in fits else fits[0]}"]
 
     def _compiled(self, shapes: list[list[int]]) -> list[str]:
-        """Return the gradients that a compiled product can be by now: one row, or several."""
+        """Return the rows that a product of a compiled gradient can be, by its shapes and order."""
         can = [(x, "wgrad") for x in range(self.behind, len(self.names))]
         can += [(self.behind, "dgrad")] if self.behind else []
         rows = [f"{self.names[x]} {what}" for x, what in can if what in self._fits(shapes, x)]
@@ -206,7 +206,7 @@ class _Alignment:
         return rows
 
     def _settle(self) -> None:
-        """Remove rows of certain products from the candidates of the others of this gradient."""
+        """Remove rows of unambiguous products from the candidates of this gradient's other products."""
         settled = [rows[0] for rows in self.products if len(rows) == 1]
         for rows in self.products:
             if len(rows) > 1:
@@ -214,7 +214,7 @@ class _Alignment:
         self.products = []
 
     def _kernel(self, name: str, node: Any) -> tuple[list[str], str | None]:
-        """Return the rows of an inductor kernel by its name; derivatives come from the last layer on."""
+        """Return the rows of an inductor kernel by its name; derivatives come in order from the last layer."""
         rows, layer, softmax = [], (self.forwards - 1) % len(self.names), "log_softmax" in name
         if node is None:
             rows += [self.names[layer] + " activation"] if any(x in name for x in ACTIVATIONS) else []
@@ -246,6 +246,6 @@ class _Alignment:
         for k, x in enumerate(updates):
             size = list(self.events[x]["shapes"][0])
             rows = [layer + " update" for layer, shape in self.parameters if list(shape) == size]
-            if ordered and size in ([], list(self.parameters[k // share][1])):  # adam counts steps by parameter
+            if ordered and size in ([], list(self.parameters[k // share][1])):  # []: adam's step counts
                 rows = [self.parameters[k // share][0] + " update"]
             self.given[x] = rows, "update"

@@ -1,8 +1,8 @@
 """Rows of PyTorch's operations in a network of any graph, by the scopes around its layers.
 
-Events are as in torch_rows. An operation of the forward pass is inside a scope of its layer's name, or of its
-activation's; a gradient belongs to the operation whose sequence number autograd gives its node; updates are assigned by
-the order of the parameters.
+Events are as in torch_rows. A forward operation is inside its layer's scope, or that of the layer's activation; a
+gradient belongs to the forward operation with its autograd node's sequence number; updates are assigned by the order of
+the parameters.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import graphs  # beside this file
 import torch_rows
 from torch_rows import GRADIENTS, LOSS, LOSS_NODES, NODE
 
-PARTS = ("copy", "clear")  # columns that differ from a layer's kind of work
-SUMS = ("add", "add_")  # sums by autograd's engine of several layers' gradients
+PARTS = ("copy", "clear")  # columns that stay, whatever a layer's kind of work
+SUMS = ("add", "add_")  # by autograd's engine: sums of gradients of an output that several layers use
 
 
 def align(events: list[dict[str, Any]], layers: list[dict[str, Any]], parameters: Any) -> list[Any]:
@@ -30,7 +30,7 @@ class _Scopes(torch_rows._Alignment):
         self.by_name = {spec["name"]: spec for spec in layers}
         self.scopes = {name + suffix: (name, suffix[1:]) for name in self.by_name for suffix in ("", " activation")}
         self.plan, self.work_kinds = layers, graphs.work_kinds(layers)
-        self.around: dict[Any, tuple[str, str] | None] = {}  # event: the scope around it
+        self.around: dict[Any, tuple[str, str] | None] = {}  # {event: enclosing scope}
         super().__init__(events, 0, [(name, 0, 0) for name in self.by_name], parameters)
 
     def _event(self, i: int) -> tuple[list[str], str | None]:
@@ -46,7 +46,7 @@ class _Scopes(torch_rows._Alignment):
         return "{} {}".format(name, what or "forward")
 
     def _forward(self, event: Any, short: str, around: Any, column: str | None) -> tuple[list[str], str | None]:
-        scope = self.around[len(self.assigned)]  # events come in their order
+        scope = self.around[len(self.assigned)]  # events are processed in order
         if scope is not None:
             if event["sequence"] >= 0:
                 self.linked[event["sequence"]] = scope
@@ -73,11 +73,11 @@ class _Scopes(torch_rows._Alignment):
         return column if what or column in PARTS else self.work_kinds.get(name, column)
 
     def _is_engine(self, i: int) -> Any:
-        """Return whether autograd's engine itself runs an operation, behind a node's work."""
+        """Return whether autograd's engine runs an operation directly, after a node's work."""
         return self.events[self.events[i]["within"]]["name"].startswith(NODE)
 
     def _of_layer(self, i: int, short: str, node: Any, spec: dict[str, Any]) -> Any:
-        """Return the rows of a gradient's operation."""
+        """Return the rows of an operation in a layer's gradient."""
         name = spec["name"]
         if spec["kind"] == "dense":
             if short == "mm":

@@ -1,7 +1,7 @@
-"""Spans of a PyTorch program by its profiler.
+"""Spans of a PyTorch program by PyTorch's profiler.
 
-Spans carry no thread: the profiler reports the calling thread, by an id that is not the system's, while a pool's
-threads work for it too.
+Spans have no thread: the profiler reports only the calling thread, by an id that is not the system's, and the threads
+of a pool work for a span too.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import recorder  # beside this file
 import torch_rows
 
-MARKS = 5  # annotations that set the clock; the shortest counts
-MARK = 400000  # nanoseconds of a mark
+MARKS = 5  # annotations for calibrating the clock; the one that began fastest counts
+MARK = 400000  # nanoseconds of an annotation
 
 
 def profiled(run: Callable[[], object]) -> Any:
-    """Return the events of `run` by start, outer ones first, behind a mark; its known start; run's ends."""
+    """Profile `run`; return a mark and its events by start, the mark's start, and run's start and end."""
     import torch
 
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -51,7 +51,7 @@ def profiled(run: Callable[[], object]) -> Any:
 
 
 def nested(events: Any) -> list[dict[str, Any]]:
-    """Return each event with the index of the one around it, `within`."""
+    """Return each event with `within`, the index of the enclosing event, or None."""
     placed, open_ones = list[dict[str, Any]](), list[int]()
     for i, event in enumerate(events):
         while open_ones and events[open_ones[-1]]["end"] <= event["start"]:
@@ -62,7 +62,7 @@ def nested(events: Any) -> list[dict[str, Any]]:
 
 
 def spans(run: Callable[[], object], align: Callable[[Any], Any]) -> list[dict[str, Any]]:
-    """Return the spans of `run` with rows from `align`; what is in no operation is the framework's."""
+    """Run `run` and return its spans, with rows from `align`; time outside operations is the framework's."""
     events, moment, (began, ended) = profiled(run)
     mark, events = events[0], nested(events[1:])
     aligned = align(events)

@@ -1,4 +1,4 @@
-"""Observation of a PyTorch program's steps by PyTorch's profiler, beside a script's own profilers and spans."""
+"""Observation of a script's steps by PyTorch's profiler, beside the script's profilers and spans."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import recorder  # beside this file
 import torch_modules
 from torch_modules import fast
 
-MARKS = 9  # annotations that set the clock; the shortest counts
+MARKS = 9  # annotations for calibrating the clock; the shortest counts
 CALIBRATE = recorder.CALIBRATE
 COLUMNS = ("name", "start", "end", "thread", "sequence", "lane", "forward")
 
 
 class Spans:
-    """Profiled spans of operations and module calls; `foreign()` is called before a profiler of the script starts.
+    """Profiler of operations and module calls; calls `foreign()` before the script's profiler starts.
 
-    A profiler that starts while another is on takes its place and its events. A span that begins under one profiler and
-    ends under the next writes where its predecessor's memory was, and the process crashes; so all spans of the script
-    that are open when ours stops are ended there.
+    A profiler that starts while another is active replaces it and takes its events. A span that begins under a profiler
+    and ends under the next writes to the first profiler's freed memory, and the process crashes; so all spans of the
+    script that are open when the suite's profiler stops are ended there.
     """
 
     def __init__(self, torch: Any, foreign: Callable[[], object] | None = None) -> None:
@@ -36,7 +36,7 @@ class Spans:
             self._tell(torch.autograd.profiler.profile, foreign)
 
     def _tell(self, kind: Any, foreign: Callable[[], object]) -> None:
-        """Call `foreign` at every start of a profiler, except ours."""
+        """Call `foreign` at every start of a profiler, except the suite's."""
         begin = getattr(kind, "_start_trace", None)  # PyTorch 1.8
         if begin is None:
             return
@@ -49,7 +49,7 @@ class Spans:
         kind._start_trace = start_trace
 
     def start(self, shapes: Any) -> None:
-        """Start the profiler; `shapes`: record shapes of every operation's tensors."""
+        """Start the profiler; `shapes`: whether to record the shapes of every operation's inputs."""
         self.shapes, self.marks = shapes, []
         activities = [self.torch.profiler.ProfilerActivity.CPU]
         self.starting = True
@@ -69,11 +69,11 @@ class Spans:
         self.kind.__exit__ = lambda span, *error: self._leave(span, *error)
 
     def stop(self) -> None:
-        """Stop the profiler, also where a step failed: one that is left on crashes the process at its end."""
+        """Stop the profiler, also after a failed step: an active profiler crashes the process at its end."""
         if self.profiler is not None:
             self.kind.__enter__ = self.ways[0]
             while self.open:
-                key, span = self.open.popitem()  # the last one first
+                key, span = self.open.popitem()  # the last span first
                 self.ways[1](span, None, None, None)
                 self.cut[key] = span
         self.modules.off()
@@ -85,7 +85,7 @@ class Spans:
         self._restore()
 
     def _enter(self, span: Any) -> Any:
-        if threading.get_ident() == self.thread:  # others have no profiler
+        if threading.get_ident() == self.thread:  # other threads are not profiled
             self.open[id(span)] = span
         return self.ways[0](span)
 
@@ -101,7 +101,7 @@ class Spans:
             self.kind.__exit__ = self.ways[1]
 
     def events(self) -> dict[str, Any]:
-        """Return the events as columns of numbers, with names apart; nanoseconds on the monotonic clock."""
+        """Return the events as columns, names as indices into `names`, times in monotonic nanoseconds."""
         events, self._events = self._events or [], None
         numbers = dict[str, int]()
         columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
@@ -123,7 +123,7 @@ class Spans:
         return {"names": list(numbers), "columns": columns, "shapes": shapes}
 
     def _shift(self, events: Any) -> int:
-        """Return nanoseconds from the profiler's clock to the monotonic one."""
+        """Return the offset of the monotonic clock from the profiler's, in nanoseconds."""
         starts = sorted(event.start_ns() for event in events if event.name() == CALIBRATE)
         if len(starts) != len(self.marks):
             return 0
@@ -132,7 +132,7 @@ class Spans:
 
 
 def _shapes(event: Any) -> list[Any]:
-    """Return an event's shapes, strides if recorded, types, and values of inputs that are no tensors."""
+    """Return the shapes, strides (if recorded), types and non-tensor values of an event's inputs."""
     columns = [event.structured_input_shapes() if hasattr(event, "structured_input_shapes") else event.shapes()]
     columns.append(event.structured_input_strides() if hasattr(event, "structured_input_strides") else [])
     columns.append(event.dtypes())
@@ -143,7 +143,7 @@ def _shapes(event: Any) -> list[Any]:
 
 
 def on_gpu(torch: Any, optimizers: list[Any]) -> bool:
-    """Return whether a parameter of the optimizers, or any other tensor, is on a GPU."""
+    """Return whether a parameter of the optimizers is on a GPU, or PyTorch has memory allocated there."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     if any(p.device.type == "cuda" for group in groups for p in group["params"]):
         return True
@@ -152,7 +152,7 @@ def on_gpu(torch: Any, optimizers: list[Any]) -> bool:
 
 
 def parameters(torch: Any, optimizers: list[Any]) -> list[list[Any]]:
-    """Return [type, number of parameters, their bytes] of each optimizer."""
+    """Return [type, number of parameters, bytes of parameters] of each optimizer."""
     rows = []
     for optimizer in optimizers:
         held = [p for group in optimizer.param_groups for p in group["params"]]

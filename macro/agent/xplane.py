@@ -1,7 +1,6 @@
-"""Profiles in xplane files: lines read off the wire, and spans of them, work in thread pools included.
+"""Reader of profiles in xplane files, and spans of their operations, including work in thread pools.
 
-JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto); each ships another reader, and there is
-none that both have.
+JAX and TensorFlow write the same format (tsl/profiler/protobuf/xplane.proto), but have no reader in common.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Any
 
 import recorder  # beside this file
 
-POOL = "ThreadpoolListener::"  # Record: a task is made; StartRegion, StopRegion: it is run
+POOL = "ThreadpoolListener::"  # Record: a task is created; StartRegion, StopRegion: the task runs
 BITS = (1 << 64) - 1
-# Constants of MurmurHash64A as in std::hash: a trace's thread is the hash of its pthread_t.
+# Constants of MurmurHash64A (std::hash): a trace identifies a thread by the hash of its pthread_t.
 UNMULTIPLY, SEED, EIGHT = 0x5F7A0EA7E59B19BD, 0xC70F6907, 8 * 0xC6A4A7935BD1E995 & BITS
 
 
@@ -35,7 +34,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[Any]:
-    """Yield (number, value) of a message's fields; a value is an integer, a double, or bytes."""
+    """Yield (number, value) of each protobuf field of a message: an integer, a double or bytes."""
     at, end = 0, len(data)
     value: Any
     while at < end:
@@ -54,7 +53,7 @@ def _fields(data: bytes) -> Iterator[Any]:
 
 
 def _parts(data: bytes) -> dict[int, list[Any]]:
-    """Return the values of a message by number."""
+    """Return the values of a protobuf message by field number."""
     values = dict[int, list[Any]]()
     for number, value in _fields(data):
         values.setdefault(number, []).append(value)
@@ -66,7 +65,7 @@ def _text(parts: dict[int, list[Any]], number: int) -> str:
 
 
 def _names(entries: Any) -> dict[int, str]:
-    """Return the names in a map of metadata."""
+    """Return {id: name} of a plane's metadata map."""
     names = {}
     for entry in entries:
         value = _parts(_parts(entry).get(2, [b""])[0])
@@ -87,7 +86,7 @@ def _stats(entries: Any, names: Any) -> dict[Any, Any]:
 
 
 def lines(data: bytes) -> Iterator[Any]:
-    """Yield (thread, events) of each line of each plane."""
+    """Yield (number, events) of all lines of all planes; on a CPU the number is the thread's."""
     for _, in_plane in planes(data):
         yield from in_plane
 
@@ -95,8 +94,8 @@ def lines(data: bytes) -> Iterator[Any]:
 def planes(data: bytes) -> Iterator[Any]:
     """Yield (name, lines) of each plane.
 
-    A line is (number, events), of a processor the number of its thread; an event is (start, end, name, stats),
-    nanoseconds of the profiler's clock, in order.
+    A line is (number, events), on a CPU with the number of its thread; an event is (start, end, name, stats), in
+    nanoseconds of the profiler's clock. Events are in order of their start.
     """
     for plane in map(_parts, _parts(data).get(1, ())):
         yield _text(plane, 2), list(_lines(plane))
@@ -107,7 +106,7 @@ def _lines(plane: Any) -> Iterator[Any]:
     for line in map(_parts, plane.get(3, ())):
         began, events = line.get(3, [0])[0], []
         for event in map(_parts, line.get(4, ())):
-            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # integers: a double is too short
+            offset, took = event.get(2, [0])[0], event.get(3, [0])[0]  # integers, as doubles lose digits
             start, end = began + offset // 1000, began + (offset + took) // 1000
             stats = _stats(event.get(4, ()), kinds)
             events.append((start, end, names.get(event.get(1, [0])[0], ""), stats))
@@ -115,7 +114,7 @@ def _lines(plane: Any) -> Iterator[Any]:
 
 
 def system_thread(number: int) -> int | None:
-    """Return the system's id of a trace's thread while it lives; None if it cannot be found."""
+    """Return the system's id of a trace's thread, None if unknown; inverts the hash of its pthread_t."""
     number ^= number >> 47
     number = number * UNMULTIPLY & BITS
     number ^= number >> 47
@@ -128,14 +127,14 @@ def system_thread(number: int) -> int | None:
             ranges = [[int(word, 16) for word in line.split(None, 1)[0].split("-")] for line in stream]
         if not any(start <= thread < end for start, end in ranges):
             return None
-        task = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux makes clocks of threads
+        task = ~(time.pthread_getcpuclockid(thread) >> 3)  # as Linux encodes clocks of threads
         return task if os.path.exists(f"/proc/self/task/{task}") else None
     except (AttributeError, OSError, OverflowError, ValueError):
         return None
 
 
 class _Cover:
-    """Intervals of a thread, to find the innermost at a time."""
+    """Intervals of a thread, with a look-up of the innermost interval at a time."""
 
     def __init__(self) -> None:
         self.starts, self.entries = list[int](), list[tuple[int, Any]]()
@@ -156,7 +155,7 @@ class _Cover:
 def _tasks(events: Any, operations: Any) -> Iterator[Any]:
     """Yield (start, end, number) of each task that a thread ran.
 
-    A task ends at the first operation that begins in it: what continues afterwards is no part of the task.
+    A task ends where the first operation begins inside it; work after that is not part of the task.
     """
     open_, starts = [], [start for start, _, _ in operations]
     starts = sorted(starts + [start for start, _, name, _ in events if name.startswith("end: ")])
@@ -172,8 +171,8 @@ def _tasks(events: Any, operations: Any) -> Iterator[Any]:
 def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> list[Any]:
     """Return (thread, start, end, what, part) of each event that `operation(name, stats)` identifies.
 
-    Each task of a thread pool that was made in such an operation is a part of it, wherever it ran. A task that goes on
-    when its operation has ended helps whatever else is under way, if that is a single operation.
+    A thread pool's task that was created in such an operation is a part of that operation, in whatever thread it ran.
+    After the operation's end, a running task counts for another operation, if exactly one is in progress.
     """
     intervals, makers, tasks, covers, busy = (
         list[Any](),
@@ -198,7 +197,7 @@ def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> list[
                 makers[stats.get("_p")] = (thread, start)
         intervals += [(thread, *interval, False) for interval in operations]
         tasks += [(start, end, thread, number) for start, end, number in _tasks(events, operations)]
-    for start, end, thread, number in sorted(tasks):  # the maker of a task began before it
+    for start, end, thread, number in sorted(tasks):  # a task's creator began before the task
         maker, when = makers.get(number, (None, 0))
         interval = covers[maker].at(when) if maker in covers else None
         if interval is None:
@@ -212,7 +211,7 @@ def spans(traced: Any, operation: Callable[[str, dict[str, Any]], Any]) -> list[
 
 
 def _helped(start: int, end: int, busy: Any) -> Iterator[Any]:
-    """Yield the pieces of a task from `start` to `end` during which exactly one operation was under way."""
+    """Yield the pieces of `start` to `end` during which exactly one operation was in progress."""
     busy = [interval for interval in busy if interval[0] < end and interval[1] > start]
     edges = sorted(set([start, end] + [x for interval in busy for x in interval[:2] if start < x < end]))
     for left, right in zip(edges, edges[1:]):
@@ -222,7 +221,7 @@ def _helped(start: int, end: int, busy: Any) -> Iterator[Any]:
 
 
 def profiled(start: Callable[[str], object], stop: Callable[[], object], run: Callable[[], object]) -> bytes:
-    """Return the xplane file of what `run` does between start(folder) and stop(); empty if none was written."""
+    """Profile `run` between start(folder) and stop(); return the xplane file, empty if none was written."""
     folder = tempfile.mkdtemp(prefix="kernelgap-trace-")
     try:
         start(folder)
@@ -246,7 +245,7 @@ def record(
     annotate: Callable[[str], Any],
     run: Callable[[], object],
 ) -> tuple[list[Any], int]:
-    """Return the lines of one `run` between start(folder) and stop(), and when the mark in them began."""
+    """Profile `run`; return the profile's lines, and the monotonic start of its CALIBRATE annotation."""
     moments = []
 
     def marked() -> None:
@@ -264,9 +263,9 @@ def record(
 def named(
     intervals: Any, moment: int, tell: Callable[[Any], Any], multiplies: Callable[[Any], bool]
 ) -> list[dict[str, Any]]:
-    """Return spans as in recorder.py from those of `spans`, whose `what` is a name or ends in it.
+    """Convert the result of `spans` to spans of recorder.py; `what` is a name or a tuple ending in a name.
 
-    `tell(what)`: rows and column; `multiplies(what)`: whether that is a product.
+    `tell(what)`: rows and column; `multiplies(what)`: whether `what` is a product.
     """
     threads = {thread: system_thread(thread) for thread in {x[0] for x in intervals}}
     records = []

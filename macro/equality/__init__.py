@@ -1,1 +1,1 @@
-"""Checks that a framework does the network's work, and names of known defects."""
+"""Checks that a framework computes what the network defines, and names for known defects."""

@@ -1,4 +1,4 @@
-"""A framework's answer from given weights and one batch: losses, gradients and parameters after its first steps."""
+"""A framework's answer from given weights and one batch: losses, gradients, parameters after steps."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kernels.problem import Array
 
 COUNTS = (1, 10)  # steps after which parameters are compared
-MOVED = 2.0**-20  # of each weight, by which some are off: sixteen units
-ITSELF = 1.5e9  # bytes that a framework takes beside its arrays, or less
+MOVED = 2.0**-20  # relative perturbation of weights, in answers with a seed: sixteen units in the last place
+ITSELF = 1.5e9  # bytes that a framework takes beside its arrays, at most
 PATIENCE = 1200.0  # seconds for eleven steps and their gradients
 
 
@@ -35,13 +35,13 @@ class Answer:
 
     framework: str
     identity: dict[str, Any]
-    built: dict[str, Any]  # its model, as it reports it
+    built: dict[str, Any]  # the adapter's report of its model: dtype, batch, parameters
     losses: tuple[float, ...]
     arrays: Mapping[str, Array]  # `outputs` of the given weights, `gradient.fc1.weight`, `after10.fc1.weight`, …
 
     @property
     def wide(self) -> str | None:
-        """First thing that is not in single precision, by the model's report or its arrays; None where all is."""
+        """First deviation from single precision in the model's report or the arrays; None if there is none."""
         if "32" not in str(self.built.get("dtype")):
             return f"it computes in {self.built.get('dtype')}"
         return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
@@ -57,26 +57,26 @@ class Question:
     setting: Setting
     folder: Path
     counts: Sequence[int] | None = COUNTS  # steps after which parameters are returned; None: no step is taken
-    seed: int | None = None  # of the random numbers by which its weights are off; None: as they are given
+    seed: int | None = None  # of the perturbation of its weights; None: the given weights
 
 
 def ask(
     framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, counts: Sequence[int] = COUNTS
 ) -> Answer:
-    """Run a framework's first steps. Raises SuiteError, also where it answers with something else."""
+    """Run a framework's first steps and return its answer. Raises SuiteError if it fails."""
     (answer,) = answers([Question(framework, network, batch, setting, folder, counts)])
     return right(answer)
 
 
 def right(answer: Answer | SuiteError) -> Answer:
-    """Return the answer, or raise the SuiteError in its place."""
+    """Return the answer, or raise it if it is a SuiteError."""
     if isinstance(answer, SuiteError):
         raise answer
     return answer
 
 
 def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, None, None]:
-    """Yield the answer to each question in order, or its error; some are at work at once."""
+    """Yield the answer or error for each question, in order; processes run ahead, several at once."""
     with closing(begun(questions)) as processes:
         for question, process in zip(questions, processes, strict=True):
             answer: Answer | SuiteError
@@ -90,16 +90,16 @@ def answers(questions: Sequence[Question]) -> Generator[Answer | SuiteError, Non
 
 
 def takes(network: Network, batch: int) -> float:
-    """Estimate the most bytes of a framework's process: arrays here and there, outputs and their gradients."""
+    """Estimate the peak bytes of a framework's process: copies of parameters, outputs and gradients."""
     outputs = batch * sum(size(node.output) for node in network.nodes)
     return 4.0 * (8 * network.parameters + 4 * outputs) + ITSELF
 
 
 def begun(questions: Sequence[Question]) -> Generator[Process | SuiteError, None, None]:
-    """Yield the process of each question in order, or its error; some are at work at once."""
+    """Yield the process or error for each question, in order; processes run ahead, several at once."""
     starts = []
     for question in questions:
-        # Compiling for a GPU takes several cores, and choosing kernels by their times takes a quiet machine.
+        # Compiling for a GPU takes several cores, and autotuning kernels needs an idle machine.
         alone = question.framework.chooses or kind_of(question.setting.device).undivided
         held = takes(question.network, question.batch)
         starts.append(Start(partial(_begun, question), question.setting.threads, held, alone))
@@ -107,7 +107,7 @@ def begun(questions: Sequence[Question]) -> Generator[Process | SuiteError, None
 
 
 def _begun(question: Question) -> Process:
-    """Start a process, at work on its answer if there is one to give. Raises SuiteError."""
+    """Start a process and, unless `counts` is None, request its answer. Raises SuiteError."""
     framework, network, batch, steps = question.framework, question.network, question.batch, question.counts
     folder = question.folder
     if question.seed is not None:
@@ -135,12 +135,12 @@ def _read(question: Question, process: Process) -> Answer:
         raise LaunchError(f"its arrays cannot be read: {error}") from None
     path.unlink()
     if question.seed is not None:
-        shutil.rmtree(path.parent)  # of a large network a gigabyte
+        shutil.rmtree(path.parent)  # a gigabyte for a large network
     return Answer(question.framework.name, hello, built, tuple(reply["losses"]), kept)
 
 
 def relative(got: Array, want: Array) -> float:
-    """‖got − want‖ / ‖want‖; ‖got − want‖ where `want` is zero, as for biases that did not move."""
+    """Return ‖got − want‖ / ‖want‖, or ‖got − want‖ if `want` is zero, such as an unchanged bias."""
     import numpy as np
 
     difference, size = norm(got.astype(np.float64) - want.astype(np.float64)), norm(want)
@@ -148,13 +148,13 @@ def relative(got: Array, want: Array) -> float:
 
 
 def norm(array: Array) -> float:
-    """‖array‖, summed in double."""
+    """Return the Euclidean norm of an array, computed in double precision."""
     import numpy as np
 
     return float(np.linalg.norm(array.astype(np.float64)))
 
 
 def apart(got: Answer, want: Answer) -> list[float]:
-    """Return differences of losses relative to `want`, or to its first loss: rounding errors do not shrink."""
+    """Return differences of losses, relative to the larger of the wanted loss and the first wanted loss."""
     pairs = zip(got.losses, want.losses, strict=True)
     return [abs(a - b) / (max(abs(b), abs(want.losses[0])) or 1.0) for a, b in pairs]

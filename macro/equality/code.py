@@ -1,4 +1,4 @@
-"""Code that a proof holds for: the adapter, all others, the files beside the agent's loop, and kernels."""
+"""Hash of the code for which a proof of equal work holds: adapters, macro/agent and kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMPORT = re.compile(rf"^\s*(from (\w+\.)?{KERNELS.name}\b|import suite_)", re.MU
 
 @cache
 def digest(adapter: Path) -> str:
-    """Return the hash of all code that may run with an adapter; this suite's kernels, unless it uses none."""
+    """Return the hash of all code that may run with an adapter; kernels/ counts only if it is imported."""
     hashed = hashlib.sha256(adapter.read_bytes())
     uses_kernels = adapter.parent != ADAPTERS or IMPORT.search(adapter.read_text("utf-8"))
     for folder in (AGENT, ADAPTERS, *([KERNELS] if uses_kernels else [])):

@@ -1,6 +1,6 @@
-"""Names of common mistakes of a re-implementation, by how its answer differs from the reference.
+"""Diagnosis of common mistakes in a network's re-implementation, from its answer and the reference's.
 
-For example a dropped layer, a double softmax, sum for mean.
+Examples are a dropped layer, a double softmax, or a sum in place of a mean.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from kernels.problem import Array
     from macro.networks.base import Network
 
-ALIKE = 1e-3  # relative: far above rounding, far below what any of these defects does
-NEAR = 0.02  # of gradients behind many layers, in which rounding has grown
-LEAST = 1e-6  # norm of a gradient that is no rounding of zero
+ALIKE = 1e-3  # relative difference: far above rounding, far below the effect of any of these defects
+NEAR = 0.02  # the same for gradients, as rounding errors grow through many layers
+LEAST = 1e-6  # least norm of a gradient that is more than rounding of zero
 WEIGHT = ".weight"
 SHOWN = 3  # names in a sentence
 
 
 def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
-    """Return the defect that explains this answer, or None. `folder`: of what both were given."""
+    """Return the defect that explains this answer, or None; `folder`: of the weights and data of both."""
     given = job.files(batch, folder)
     if answer.built["parameters"] != want.built["parameters"] or answer.wide:
         return _of_the_structure(answer, want, network, batch)
@@ -56,7 +56,7 @@ def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int
 def _of_the_parameters(
     built: Mapping[str, int], wanted: Mapping[str, int], network: Network, batch: int
 ) -> Iterator[str]:
-    """Yield causes of parameters too many, too few or of other sizes."""
+    """Yield causes of extra, missing or differently sized parameters."""
     more, gone = set(built) - set(wanted), set(wanted) - set(built)
     around = {layer.name for layer in network.layers if isinstance(layer, Shortcut)}
     if projected := {_owner(x) for x in more} & around:
@@ -86,19 +86,19 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _siblings(network: Network) -> list[Network]:
-    """Return the other variants of a network that this suite has."""
+    """Return the suite's other variants of a network."""
     stem = network.name.partition(":")[0]
     return [find(name) for name in names() if name.partition(":")[0] == stem and name != network.name]
 
 
 def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
-    """Compare the answer with NumPy's for the network with each suspected defect that changes something."""
+    """Return the defect with which NumPy's answer agrees with this answer, or None."""
     counts = mistakes.counts(network)
     alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
     for defect, changed in [*mistakes.suspects(network), *alike]:
         if mistakes.counts(changed) != counts:
             continue
-        try:  # a gradient is enough; masks, which are given, may not fit
+        try:  # gradients suffice; the given dropout masks may not fit
             suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder, counts=())
         except SuiteError:
             continue
@@ -114,7 +114,7 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
 
 
 def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
-    """Compare the gradient of the last bias, the sum of the logits', with each defect's."""
+    """Return the defect of the loss that explains the last bias's gradient (that of the logits, summed)."""
     import numpy as np
 
     got = answer.arrays.get(f"gradient.{network.layers[-1].name}.bias")
@@ -138,7 +138,7 @@ def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str
 
 
 def _of_the_update(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:
-    """Compare the last layer's change in the first step with that of unit-gain momentum."""
+    """Return "unit-gain momentum" if it explains the last layer's first update, else None."""
     import numpy as np
 
     weight = f"{network.layers[-1].name}.weight"

@@ -1,4 +1,4 @@
-"""Equal work before time: frameworks without a proof are proven now, and not timed where that fails."""
+"""Gate before timing: frameworks without a proof of equal work are compared, and left out on failure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from macro.processes import job as job_files
 from macro.timing.entry import WARM, Entry, Plan
 from reports import units
 
-REFERENCE = 30e9  # FLOP/s of a processor's core, for a forecast
-START = 8.0  # seconds until a process is built, where none was started
-REFERENCES = 7  # answers of NumPy that set the bounds
+REFERENCE = 30e9  # FLOP/s of a CPU core, for a forecast
+START = 8.0  # seconds until a process has built its model, if none was measured
+REFERENCES = 7  # runs of NumPy to set the bounds
 
 
 def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> None:
-    """Prove equal work of a framework whose identity is known, unless it was proven. Raises LaunchError."""
+    """Prove equal work of a framework of known identity, unless proven before. Raises LaunchError."""
     if _proven(plan, entry):
         return
     (verdict,) = prove(plan.network, entry.batch or plan.batch, [(entry.framework, entry.setting)], folder, say)
@@ -32,7 +32,7 @@ def refuse(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
 
 
 def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Callable[[str], None]) -> dict[str, float]:
-    """Mark the entries that cannot run or do other work; return the seconds of asking and of proving."""
+    """Mark entries that cannot run or do other work; return seconds of identifying and of proving."""
     began = time.monotonic()
     job_files.write_arrays(plan.network, plan.batch, folder)
     known = [entry for entry in entries if entry.status == "ok" and entry.identity]
@@ -44,7 +44,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
             known.append(entry)
     for threads in dict.fromkeys(
         entry.setting.threads for entry in firsts
-    ):  # several of few threads are at work at once
+    ):  # processes with few threads run concurrently
         _ask([entry for entry in firsts if entry.setting.threads == threads], plan, folder, say)
     for entry in new:
         if (first := _as_asked(entry, known)) is not None and first.status != "failed":
@@ -63,7 +63,7 @@ def refuse_unequal(plan: Plan, entries: Sequence[Entry], folder: Path, say: Call
 
 
 def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
-    """Return an entry for which the same proof holds: another number of threads, with the same kernels."""
+    """Return an asked entry that shares this entry's proof (only threads may differ), or None."""
     for other in asked:
         same = other.setting if entry.framework.chooses else replace(other.setting, threads=entry.setting.threads)
         if (other.framework, other.batch, same) == (entry.framework, entry.batch, entry.setting):
@@ -72,7 +72,7 @@ def _as_asked(entry: Entry, asked: Sequence[Entry]) -> Entry | None:
 
 
 def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Callable[[str], None]) -> None:
-    """Prove the entries; a proof serves all alike, and if the first does not run, the next is tried."""
+    """Prove the entries, once per group that shares a proof; if a group's first cannot run, try its next."""
     alike: dict[str, list[Entry]] = {}
     for entry in wanted:
         alike.setdefault(_holds_for(plan, entry), []).append(entry)
@@ -87,7 +87,7 @@ def _prove(plan: Plan, batch: int, wanted: list[Entry], folder: Path, say: Calla
 
 
 def _holds(verdict: Verdict) -> bool:
-    """Return whether a verdict is about the work, not about one process that did not run."""
+    """Return whether a verdict holds for all entries that share it: not just a process that did not run."""
     return verdict.compared or verdict.where == NETWORK
 
 
@@ -112,7 +112,7 @@ def _proven(plan: Plan, entry: Entry) -> str | None:
 def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
     """Start a process of each entry to record its identity, or the reason why it cannot run."""
     for batch in {entry.batch or plan.batch for entry in entries}:
-        job_files.write_arrays(plan.network, batch, folder)  # before somebody reads them
+        job_files.write_arrays(plan.network, batch, folder)  # before a process reads them
     questions = [
         Question(entry.framework, plan.network, entry.batch or plan.batch, entry.setting, folder, counts=None)
         for entry in entries
@@ -131,7 +131,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
 
 
 def _forecast(plan: Plan, entries: Sequence[Entry], proofs: int, start: float) -> str:
-    """Return a line about the coming work. `start`: seconds that a process took to start."""
+    """Return a forecast of the run in one line; `start`: seconds that a process takes to start."""
     alive = [entry for entry in entries if entry.status == "ok"]
     numpy = plan.network.flops(plan.batch) / REFERENCE
     known = any(entry.change for entry in alive)

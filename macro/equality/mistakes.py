@@ -1,4 +1,4 @@
-"""Variants of a network by common mistakes: other rounding of poolings or padding, frozen statistics."""
+"""Variants of a network with a common mistake: wrong pooling rounding or padding, frozen batch norm."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from macro.networks.layer import Layer, Node
 from macro.networks.layers import BatchNorm, Convolution, Pool
 
 Fields: TypeAlias = Mapping[str, Any]
-ALONE = 5  # layers in which a mistake may be made, of which each is tried by itself
+ALONE = 5  # most affected layers for which a mistake is also tried in each layer alone
 
 
 def counts(network: Network) -> dict[str, int]:
-    """Return the number of values of each parameter."""
+    """Return the number of elements of each parameter, by name `layer.parameter`."""
     return {f"{node.name}.{name}": x.count for node in network.nodes for name, x in node.parameters.items()}
 
 
 def suspects(network: Network) -> Iterator[tuple[str, Network]]:
-    """Yield networks with one mistake, each once: in all its layers; then in one, where few may have it."""
+    """Yield distinct networks with one mistake: in all its layers, then in each, if ALONE or fewer."""
     seen = [network.layers]
     for defect, changed in _all(network):
         if changed.layers not in seen:
@@ -42,7 +42,7 @@ def _all(network: Network) -> Iterator[tuple[str, Network]]:
 
 
 def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tuple[str, Network]]:
-    """Yield the network with other layers, where they fit together."""
+    """Yield the network with these layers; nothing if they do not fit together."""
     with suppress(ValueError):
         changed = replace(network, layers=tuple(layers))
         if counts(changed):  # computing the layers' places raises ValueError
@@ -50,20 +50,20 @@ def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tu
 
 
 def _padded(more: int) -> Callable[[Convolution, Node], Fields]:
-    """Return a mistake that pads so many zeros more on each side."""
+    """Return a mistake that pads each side by `more` additional zeros."""
     return lambda layer, node: (
         {} if layer.pads or layer.kernel == 1 or layer.pad + more < 0 else {"pad": layer.pad + more}
     )
 
 
 def _shifted(layer: Convolution, node: Node) -> Fields:
-    """Shift the padding of strides above one, which alone have room for it."""
+    """Pad a strided convolution by one row and column less above and left than below and right."""
     pad = layer.pad
     return {"pads": (pad - 1, pad - 1, pad, pad), "pad": 0} if layer.stride > 1 and pad else {}
 
 
 def _same(layer: Convolution, node: Node) -> Fields:
-    """Pad a convolution to its image's size over its stride, the odd zero below and right."""
+    """Pad as TensorFlow's SAME: output size ⌈input/stride⌉, an odd zero below and right."""
     seen = layer.dilation * (layer.kernel - 1) + 1
     pads = []
     for length in node.inputs[0][1:]:

@@ -1,10 +1,9 @@
-"""Equal work, proven before anything is timed: the same losses, gradients and steps from the same weights.
+"""Proof of equal work before timing: the same losses, gradients and steps from the same weights.
 
-The bound is a multiple of the spread that the NumPy reference itself shows between legal orders of its sums in single
-precision, array by array; of what becomes of an exponential as coarse as libraries take it; and what becomes of weights
-that are off by some units: where rounding decides whether a ReLU lets a number through, or which is the largest of a
-window, a step goes another way, seldom and by much, in one layer or another. Two frameworks that are both right differ
-by about that much; one that does other work differs by far more.
+Each array's bound is the largest of multiples of the differences that the NumPy reference shows in single precision
+between legal orders of its sums, with an exponential as coarse as libraries compute it, and with weights perturbed by
+some units. The perturbation covers rare, large effects: rounding decides whether a ReLU passes a number, or which
+element of a pooling window is the largest. Correct frameworks differ by about the bound, other work by far more.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from macro.processes.ahead import AT_ONCE
 from macro.processes.job import Setting
 from reports import units
 
-FACTOR = 16.0  # times the reference's own spread
-ELSEWHERE = 2.0  # times what an epsilon does that an optimizer adds elsewhere, as libraries do
-COARSELY = 4.0  # … that a coarse exponential makes: of few samples' logits one way's errors do not cancel
-FLOOR = 2.0**-22  # of the relative difference: four units of single precision
-LOSS_FLOOR = 2.0**-20  # of a loss: libraries approximate its exponential and logarithm to some units more,
-COARSE = 1 + LOSS_FLOOR  # all shares of a softmax one way (oneDNN 1.7's, seen), which steps then add up
+FACTOR = 16.0  # times the difference between orders of summation in the reference
+ELSEWHERE = 2.0  # times the difference made by an optimizer's epsilon added elsewhere, as libraries do
+COARSELY = 4.0  # times the difference made by a coarse exponential: over few samples, its errors do not cancel
+FLOOR = 2.0**-22  # least bound of a relative difference: four units of single precision
+LOSS_FLOOR = 2.0**-20  # least bound of a loss: libraries' exponential and logarithm are off by some units more
+COARSE = 1 + LOSS_FLOOR  # factor on all probabilities of a softmax: errors in one direction (seen in oneDNN 1.7)
 ORDERS = ("reversed", "shuffled")
-# Fields of an identity that make another program; threads and heaps change no rounding that bounds lack
+# Fields of an identity that require another proof; threads and heaps change rounding only within the bounds
 HOLDS = ("version", "build", "blas", "dnn", "python", "libraries", "flags", "dispatch", "isa_asked")
-# Nor do names of generated code, which `explain` has oneDNN write for perf.
+# Variables that change no results: threads, malloc, and oneDNN's names of generated code for perf.
 SAME = re.compile(r"(NUM_THREADS|NTHREADS?|NPROC|JIT_PROFILE)$|^MALLOC_")
-Judged: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # and the framework's identity
+Judged: TypeAlias = "tuple[Verdict, Mapping[str, Any]]"  # a verdict and the framework's identity
 REFERENCE = "numpy"
-NETWORK = "the network itself"  # `where` of a verdict that is no framework's fault
+NETWORK = "the network itself"  # `where` of a verdict that holds for every framework
 RULE = (
     "usual, losses by the first",
     COUNTS,
@@ -61,7 +60,7 @@ RULE = (
     timed.OFTEN,
     timed.LARGE,
     timed.SMALL,
-)  # by which a proof was judged
+)  # parameters of the judgement: a change invalidates kept proofs
 
 
 @dataclass(frozen=True)
@@ -71,19 +70,19 @@ class Verdict:
     framework: str
     equal: bool
     why: str | None  # the first difference, in words
-    worst: float  # the largest difference over its bound
-    where: str  # … and the array that it is in
+    worst: float  # the largest ratio of a difference to its bound; NaN if the framework did not run
+    where: str  # the array with this ratio
     losses: tuple[float, ...] = ()
-    proof: str = ""  # what it holds against
+    proof: str = ""  # the references that it was compared with
 
     @property
     def compared(self) -> bool:
-        """True if the framework ran, so that there was something to compare."""
+        """True if the framework ran and was compared."""
         return not math.isnan(self.worst)
 
 
 def reference(network: Network, batch: int, folder: Path) -> tuple[Answer, dict[str, float]]:
-    """Return NumPy's answer, and the bounds of each array's relative difference and of the loss."""
+    """Return NumPy's answer, and bounds on the relative difference of each array and of the `loss`."""
     asked = Question(find(REFERENCE), network, batch, Setting(max(1, cores() // AT_ONCE)), folder)
     (plain,) = map(right, answers([asked]))
     kept = f"bounds-{key(network, batch, asked.framework, asked.setting, plain.identity)}"
@@ -121,7 +120,7 @@ def _bounds(plain: Answer, asked: Question) -> dict[str, float]:
 
 
 def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
-    """Compare parameters, losses, outputs, gradients, steps: the earliest difference is nearest to its cause."""
+    """Compare an answer with the reference; `why` is the first difference in the order of computation."""
     if structure := _structure(answer, want):
         return Verdict(answer.framework, False, structure, math.inf, "parameters", answer.losses)
     shares: dict[str, float] = {}
@@ -139,7 +138,7 @@ def judge(answer: Answer, want: Answer, bounds: Mapping[str, float]) -> Verdict:
 
 
 def _structure(answer: Answer, want: Answer) -> str | None:
-    """Return the first difference in counts, types and names, before any number."""
+    """Return the first difference in parameter counts, types, batch and array names, or None."""
     ours, theirs = want.built["parameters"], answer.built["parameters"]
     for name in [*ours, *theirs]:
         if ours.get(name) != theirs.get(name):
@@ -155,7 +154,7 @@ def _structure(answer: Answer, want: Answer) -> str | None:
 def prove(
     network: Network, batch: int, wanted: Sequence[tuple[Framework, Setting]], folder: Path, say: Callable[[str], None]
 ) -> list[Verdict]:
-    """Compare each framework with the reference; keep the proofs that hold for `proven`."""
+    """Compare each framework with the reference; store successful proofs, which `proven` looks up."""
     at = timed.small(network, batch)
     say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
@@ -179,7 +178,7 @@ def prove(
 def _small(
     questions: Sequence[Question], want: Answer, bounds: Mapping[str, float], say: Callable[[str], None]
 ) -> Iterator[Judged]:
-    """Yield each framework's verdict against NumPy."""
+    """Yield each framework's verdict against NumPy, and its identity."""
     with closing(answers(questions)) as given:
         for question, answer in zip(questions, given, strict=True):
             say(f"equal work: {question.framework.name}")
@@ -201,7 +200,7 @@ def _large(
     bounds: Mapping[str, float],
     say: Callable[[str], None],
 ) -> Iterator[Judged]:
-    """Yield verdicts that include the timed batch, against the rival, for those that are equal so far."""
+    """Yield the verdicts, each equal so far extended by a comparison with the rival at the timed batch."""
     pairs = list(zip(questions, small, strict=True))
     again = [
         shares.equal and timed.asks(question.framework, question.setting, rival) for question, (shares, _) in pairs
@@ -221,7 +220,7 @@ def _large(
                 continue
             if answer is not None and rival.answer is not None:
                 say(f"equal work: {verdict.framework}, at batch {batch}")
-                identity = answer.identity  # of what is timed: another batch has other kernels
+                identity = answer.identity  # at the timed batch, which may use other kernels
                 if structure := _structure(answer, rival.answer):
                     why = f"{structure}, at batch {batch}"
                     yield replace(verdict, equal=False, why=why, worst=math.inf, where="parameters"), identity
@@ -231,7 +230,7 @@ def _large(
 
 
 def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: float) -> tuple[str | None, list[str]]:
-    """Return why the reference's steps prove nothing, for any framework; else notes on those that do not."""
+    """Return the reason why the reference proves nothing, or None; and notes on steps that prove nothing."""
     import numpy as np
 
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
@@ -240,7 +239,7 @@ def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: f
         return f"the network itself diverges, losses {losses}: give it a smaller rate than {rate:g}", []
     with np.load(weights) as given:
         if not any(want.arrays[f"gradient.{name}"].any() for name in given.files):
-            return None, []  # as of a network of one class
+            return None, []  # as in a network of one class
         blind = [count for count in COUNTS if not any(_moved(want, bounds, count, x, given[x]) for x in given.files)]
     if len(blind) == len(COUNTS):
         return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}", []
@@ -249,13 +248,13 @@ def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: f
 
 
 def _moved(want: Answer, bounds: Mapping[str, float], count: int, name: str, given: Any) -> bool:
-    """Return whether so many steps move a weight further than rounding may."""
+    """Return whether `count` steps move a weight further than its bound for rounding."""
     after = want.arrays[f"after{count}.{name}"]
     return norm(after - given) > bounds[f"after{count}.{name}"] * norm(after)
 
 
 def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[str, float]) -> Verdict:
-    """Add the shares at the timed batch to a verdict; the rival itself has none."""
+    """Return the verdict with the timed batch's ratios included; `shares` is empty if not compared there."""
     ratios = {name: math.inf if math.isnan(x) else x for name, x in {**shares, verdict.where: verdict.worst}.items()}
     where = max(ratios, key=lambda name: ratios[name])
     failed = [name for name, share in shares.items() if not share <= 1]
@@ -267,7 +266,7 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
 
 
 def key(network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]) -> str:
-    """Return the key of what a proof depends on: work, code, build, libraries, variables, processor, rule."""
+    """Return a hash of all that a proof depends on: work, code, build, libraries, variables, CPU, RULE."""
     large = timed.small(network, batch) != batch
     parts = [
         large and interpreter(find(timed.RIVAL)) is not None,
@@ -278,13 +277,13 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
         setting.knobs,
         RULE,
     ]
-    # A framework that tries kernels has also loaded the libraries of those that it does not take, which set variables;
+    # A framework that autotunes has also loaded libraries of rejected kernels, which set variables;
     # its flags list the candidates.
     parts += [identity.get(name) for name in HOLDS if not (framework.chooses and name == "libraries")]
     variables = {} if framework.chooses else identity.get("variables") or {}
     parts.append({name: value for name, value in variables.items() if not SAME.search(name)})
     parts += [word for word in preload.words(setting.preload) if word not in preload.ALLOCATORS]
-    parts += [setting.threads] if framework.chooses else []  # other kernels
+    parts += [setting.threads] if framework.chooses else []  # the number of threads may select other kernels
     parts += [setting.device] if setting.device != "cpu" else []
     parts.append(processor())
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:24]
@@ -293,7 +292,7 @@ def key(network: Network, batch: int, framework: Framework, setting: Setting, id
 def keep(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any], verdict: Verdict
 ) -> None:
-    """Keep a proof that holds, for `proven`."""
+    """Store a successful proof, for `proven`."""
     record = {"network": network.name, "batch": batch, **asdict(verdict)}
     _store(key(network, batch, framework, setting, identity), record)
 
@@ -301,19 +300,19 @@ def keep(
 def proven(
     network: Network, batch: int, framework: Framework, setting: Setting, identity: Mapping[str, Any]
 ) -> str | None:
-    """Return the references that exactly this was proven against; None where it was not."""
+    """Return the references in the stored proof of this very case, or None if there is no proof."""
     kept = _stored(key(network, batch, framework, setting, identity))
     return None if kept is None else str(kept.get("proof", ""))
 
 
 def _store(name: str, record: Mapping[str, Any]) -> None:
-    """Write a record to the state folder; a lost one costs another proof."""
+    """Write a record to the state folder; ignore errors, as a lost record only costs another proof."""
     with suppress(OSError):
         state.write(f"equal/{name}.json", json.dumps(record, default=str))
 
 
 def _stored(name: str) -> Any:
-    """Return a record; None where it was never stored, or is torn."""
+    """Return a stored record; None if it is missing or incomplete."""
     with suppress(OSError, ValueError):
         return json.loads((state.folder() / f"equal/{name}.json").read_text("utf-8"))
     return None

@@ -1,7 +1,7 @@
 """Comparison with PyTorch at large batches, with tolerances measured against NumPy at a small one.
 
-NumPy would take minutes there. What becomes of PyTorch's answer with weights that are off widens the tolerances: in a
-larger batch rounding turns more ReLUs.
+NumPy would take minutes at the timed batch. Tolerances are widened by the change of PyTorch's answer with perturbed
+weights: in a larger batch, rounding switches more ReLUs.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from macro.processes.job import Setting
 LARGE = 100e9  # FLOP of a step, above which NumPy runs at a small batch
 SMALL = 2
 STEPS = (1,)
-SEEDS = (1, 2, 3)  # of the random numbers by which weights are off
-TWICE = 2.0  # times the difference that this makes
-OFTEN = 8.0  # … in the norm of a gradient at the timed batch: rounding turns now none, now several ReLUs, and one of
-# the largest pixels by itself moves a bias' gradient by a thousandth; a defect moves all of them by far more
+SEEDS = (1, 2, 3)  # of the perturbations of weights
+TWICE = 2.0  # times the difference that a perturbation makes
+OFTEN = 8.0  # the same for a gradient's norm at the timed batch: rounding switches none or several ReLUs, and a single
+# ReLU at a large pixel moves a bias gradient by a thousandth; a defect moves all gradients by far more
 RIVAL = "pytorch"
 
 
 def small(network: Network, batch: int) -> int:
-    """Return the batch at which NumPy runs."""
+    """Return the batch at which NumPy runs: SMALL for steps of more than LARGE FLOP."""
     return SMALL if batch > SMALL and network.flops(batch) > LARGE else batch
 
 
 @dataclass(frozen=True)
 class Reference:
-    """PyTorch's answer at the timed batch, or why it has none."""
+    """PyTorch's answer at the timed batch, or the reason `why` it has none."""
 
     answer: Answer | None
     why: str = ""
-    wrong: bool = False  # its answer is no number
-    off_by: Mapping[str, float] = field(default_factory=dict)  # bounds of gradients' norms, from weights that are off
+    wrong: bool = False  # whether its answer contains NaN or infinity
+    off_by: Mapping[str, float] = field(default_factory=dict)  # bounds of gradients' norms, from perturbed weights
 
     @property
     def conclusive(self) -> bool:
-        """True if no later proof can show more: PyTorch answered, or is not here."""
+        """True if a later proof could show no more: PyTorch has answered, or is not installed."""
         return self.answer is not None or interpreter(find(RIVAL)) is None
 
     @property
     def words(self) -> str:
-        """Description of the comparison in a proof."""
+        """Text of a proof on the comparison at the timed batch."""
         if self.answer is None:
             return f"; at the timed batch against nothing: {self.why}"
         compared = "outputs, loss, norms of gradients, statistics"
@@ -59,7 +59,7 @@ class Reference:
 
 
 def reference(network: Network, batch: int, folder: Path) -> Reference:
-    """Return PyTorch's answer, on all cores: nothing is timed."""
+    """Return PyTorch's answer at the timed batch, computed untimed on all cores."""
     plain = Question(find(RIVAL), network, batch, Setting(cores()), folder, STEPS)
     try:
         answer, *others = map(right, answers([plain, *moved(plain)]))
@@ -77,12 +77,12 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
 
 
 def moved(plain: Question) -> list[Question]:
-    """Return the same question for weights that are off, once per seed."""
+    """Return the same question with perturbed weights, once per seed."""
     return [replace(plain, seed=seed) for seed in SEEDS]
 
 
 def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any]) -> float:
-    """Return the median of what weights that are off make of gradients: which ReLUs rounding turns is chance."""
+    """Return the median effect of perturbed weights on arrays of the kind of `name`; 0 for other arrays."""
     when, _, what = name.partition(".")
     alike = [
         x for other, x in off_by.items() if other.partition(".")[0] == when and other.partition(".")[2] in parameters
@@ -91,7 +91,7 @@ def usual(name: str, off_by: Mapping[str, float], parameters: Mapping[str, Any])
 
 
 def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
-    """Return whether a framework is compared with PyTorch there; PyTorch itself is not."""
+    """Return whether a framework is compared with PyTorch at the timed batch; PyTorch itself is not."""
     itself = framework.name == RIVAL and not setting.knobs and setting.device == "cpu"
     return rival.answer is not None and not itself
 
@@ -99,11 +99,11 @@ def asks(framework: Framework, setting: Setting, rival: Reference) -> bool:
 def shares(
     answer: Answer, network: Network, batch: int, rival: Reference, bounds: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the largest differences from the rival over their bounds, by name."""
+    """Return the ratio of each difference from the rival to its bound, by name of the compared quantity."""
     want = rival.answer
     assert want is not None
-    # A statistic sums so many times as many numbers: of sums one after another, as TensorFlow's, rounding grows with
-    # the root of that (Higham, Accuracy and Stability, 2002, 2.8).
+    # A statistic sums more numbers at the timed batch: rounding of sequential sums, as in TensorFlow, grows with the
+    # root of the count (Higham, Accuracy and Stability, 2002, 2.8).
     longer = math.sqrt(batch / small(network, batch))
     ratios = {f"loss {i} at batch {batch}": share / bounds["loss"] for i, share in enumerate(apart(answer, want))}
     for name, array in want.arrays.items():

@@ -1,6 +1,6 @@
-"""Registry of frameworks: a file is an adapter with its knobs and the recipe of its environment.
+"""Registry of frameworks: a file is an adapter with its rows, knobs and environment recipe.
 
-The driver never imports an adapter: it reads the literals ROWS, RECIPE and DEVICES off the syntax tree.
+The driver never imports an adapter: it reads the literals ROWS, RECIPE and DEVICES from the syntax tree.
 """
 
 from __future__ import annotations
@@ -21,36 +21,35 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Framework:
-    """A row of an adapter file, read without importing the adapter."""
+    """A framework in one configuration: a row of an adapter file, read without importing the adapter."""
 
     name: str
     path: Path
     about: str
-    recipe: dict[str, Any] = field(default_factory=dict)  # of an environment; empty: runs in the suite's
+    recipe: dict[str, Any] = field(default_factory=dict)  # of its environment; empty: runs in the suite's
     knobs: dict[str, Any] = field(default_factory=dict)
-    devices: tuple[str, ...] = ("cpu",)  # kinds that it supports
+    devices: tuple[str, ...] = ("cpu",)  # supported kinds of devices
 
     @property
     def environment(self) -> str:
-        """Name of the environment that the recipe makes; rows of several files may share it."""
+        """Name of the environment that the recipe creates; several adapter files may share it."""
         return str(self.recipe.get("environment", self.path.stem))
 
     @property
     def chooses(self) -> bool:
-        """True if building the model times kernels, so that nothing may run beside it."""
+        """True if building the model autotunes kernels, so that nothing may run beside it."""
         return bool(self.knobs.get("chooses"))
 
 
 def names() -> list[str]:
-    """Return all rows as `file` or `file:row`: a file may hold several, such as Keras on three back ends."""
+    """Return the names of all frameworks; a file may hold several rows, such as Keras on three back ends."""
     return [row for path in _files() for row in _rows(path)]
 
 
 def find(name: str) -> Framework:
-    """Return a framework's row by name.
+    """Return a framework by name. Raises UsageError.
 
-    `row~b` is a copy of `row` for a control run; `file.py` or `file.py:row` is an adapter of the user. Raises
-    UsageError.
+    `row~b` is a copy of `row` for a control run; `file.py` or `file.py:row` is an adapter of the user.
     """
     if twin := re.fullmatch(r"(.+)~[b-z]", name):
         return replace(find(twin[1]), name=name)
@@ -82,14 +81,14 @@ def _files() -> list[Path]:
 
 
 def _rows(path: Path) -> dict[str, Framework]:
-    """Read the rows off the syntax tree: ROWS is a literal {name: knobs}; RECIPE and DEVICES are literals."""
+    """Return the rows of an adapter file by name, cached until the file changes."""
     status = path.stat()
     return dict(_read(path, status.st_mtime_ns, status.st_size))
 
 
 @cache
 def _read(path: Path, changed: int, size: int) -> dict[str, Framework]:
-    """Parse the rows of a file; `changed` (mtime) and `size` are part of the cache key."""
+    """Parse the rows of a file: ROWS is a literal {name: knobs}; `changed` (mtime), `size`: cache key."""
     tree = ast.parse(path.read_text("utf-8"))
     literals: dict[str, Any] = {}
     for node in tree.body:
@@ -119,17 +118,17 @@ def _literal(name: str, node: ast.expr) -> Any:
 
 
 def home() -> Path:
-    """Return the folder of environments, which has one folder for each."""
+    """Return the folder that contains all environments."""
     from kernels import state
 
     return state.folder() / "environments"
 
 
 def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
-    """Return the Python that runs a framework: its environment's, or else the suite's.
+    """Return the Python that runs a framework: its environment's if it exists, else the suite's.
 
-    None if the recipe needs another Python, has no environment yet and is not installed beside the suite. On a GPU
-    always the suite's: recipes install builds for processors.
+    None if the recipe needs another Python and the framework is not installed in the suite's. On a GPU always the
+    suite's, because recipes install CPU builds.
     """
     if device.startswith("cuda"):
         return Path(sys.executable)
@@ -142,7 +141,7 @@ def interpreter(framework: Framework, device: str = "cpu") -> Path | None:
 
 
 def _beside(framework: Framework) -> bool:
-    """Return whether the recipe's first package is installed beside the suite, in any version."""
+    """Return whether the recipe's first package is installed in the suite's Python, in any version."""
     name = str(next(iter(framework.recipe.get("packages", ())), "")).partition("==")[0]
     try:
         return bool(importlib.metadata.version(name))

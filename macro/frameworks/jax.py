@@ -31,7 +31,7 @@ def configure(job: dict[str, Any]) -> None:
     os.environ.setdefault("TF_ENABLE_WINOGRAD_NONFUSED", "0")
     import jax
 
-    # In single precision, as everywhere here: by default products of a GPU are of TF32.
+    # Single precision, as everywhere in the suite: on a GPU the default is TF32.
     jax.config.update("jax_default_matmul_precision", "highest")
 
 
@@ -172,7 +172,7 @@ class Model:
         }
 
     def _done(self, answer: Any) -> Any:
-        """Wait for `answer` on a processor; on a device keep it, so that the clock can wait for it."""
+        """Wait for `answer` on a CPU; on a device store it, so that the clock can wait for it."""
         if self.clock is None:
             return self.jax.block_until_ready(answer)
         self.asked = answer

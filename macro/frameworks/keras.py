@@ -112,7 +112,7 @@ class Model:
 
     @contextlib.contextmanager
     def _unmoved(self) -> Iterator[None]:
-        """Restore the running statistics after the passes inside."""
+        """Restore the running statistics after the passes in this block."""
         before = {name: self.np.array(x) for name, x in self._arrays(self.kept).items()}
         yield
         for name, array in before.items():

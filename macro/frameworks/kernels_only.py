@@ -28,7 +28,7 @@ KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimi
 
 
 def _numpy() -> Any:
-    """Return the adapter of NumPy, whose name a package has."""
+    """Load NumPy's adapter by path: by name it would be the package NumPy."""
     spec = importlib.util.spec_from_file_location("plain", Path(__file__).with_name("numpy.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -54,7 +54,7 @@ def identity(job: dict[str, Any]) -> Any:
 
 
 def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
-    """Write a GPU trace by PyTorch's profiler, which sees all kernels of a process; return why not."""
+    """Write a GPU trace with PyTorch's profiler, which sees all kernels; return the reason of a failure."""
     if isinstance(model.clock, device_clocks.Played):
         return device_clocks.play(model.do, call, count, path)
     try:
@@ -68,7 +68,7 @@ def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
 
 
 def build(job: dict[str, Any]) -> Any:
-    """Return the model with its kernels chosen, so that they are proven and reported before any timing."""
+    """Return the model after one gradient pass, in which its kernels are autotuned, before any timing."""
     model = Model(job)
     model.gradient()
     if model.products.on_gpu:
@@ -77,9 +77,9 @@ def build(job: dict[str, Any]) -> Any:
 
 
 class Model(plain.Model):  # type: ignore[misc, name-defined]
-    """NumPy's model with layers, loss and optimizer of the suite's kernels.
+    """NumPy's model with layers, loss and optimizer executed by the suite's kernels.
 
-    Steps of SGD move the weights of dense layers, or their velocity, in the product that computes a gradient.
+    SGD's update of dense weights, or of their velocity, is fused into the weight-gradient GEMM.
     """
 
     builders = KINDS

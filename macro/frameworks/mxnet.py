@@ -50,7 +50,7 @@ def identity(job):
 
 
 def openblas():
-    """Return the version and kernels of the OpenBLAS inside MXNet; None without one."""
+    """Return the version and kernels of MXNet's OpenBLAS; None if it is built without OpenBLAS."""
     import mxnet as mx
 
     try:
@@ -68,7 +68,7 @@ def build(job):
 
 
 class Model(object):
-    """A network whose loss is per sample and whose gradients are sums, which Trainer.step(batch) divides."""
+    """Network with losses per sample; gradients are sums, which Trainer.step(batch) divides by the batch."""
 
     def __init__(self, job):
         import mxnet as mx
@@ -132,7 +132,7 @@ class Model(object):
 
     @contextlib.contextmanager
     def _unmoved(self):
-        """Restore the running statistics after the passes inside."""
+        """Restore the running statistics after the passes in this block."""
         before = dict((name, x.data().asnumpy()) for name, x in self.kept.items())
         yield
         for name, array in before.items():
@@ -141,8 +141,7 @@ class Model(object):
     def loss(self):
         """Return the loss in double precision from MXNet's logits.
 
-        The built-in oneDNN's log_softmax is off by a millionth, always in one direction. Gradients are compared as they
-        are.
+        The built-in oneDNN's log_softmax is off by a millionth, always in one direction. Gradients are not corrected.
         """
         return self.loss_in_numpy.value(self.outputs().astype("float64"))
 
@@ -161,5 +160,5 @@ class Model(object):
 
 
 def turned(array):
-    """Return an array in the other layout: dense weights are outputs × inputs in MXNet."""
+    """Return a transposed copy of a matrix (MXNet's dense weights are outputs × inputs), else a copy."""
     return (array.T if array.ndim == 2 else array).copy()

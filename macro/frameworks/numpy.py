@@ -53,10 +53,10 @@ def record(model: Any, run: Callable[[], object]) -> Any:
 
 
 def build(job: dict[str, Any]) -> Any:
-    """Return the model; knobs perturb it to measure the bound of equal work.
+    """Return the model; knobs perturb it to measure the bounds of equal work.
 
-    `order`: the terms of every sum in another order. `shares`: a factor on the softmax. `elsewhere`: epsilon added
-    where other libraries add it.
+    `order`: another order of the terms of every sum. `shares`: a factor on the softmax. `elsewhere`: epsilon added at
+    another place in an optimizer's formula, as in other libraries.
     """
     knobs = job["knobs"]
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
@@ -90,8 +90,8 @@ class Model(numpy_layers.Products):
         self.values = {"input": x}  # and each layer's output
         self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
-        self.dz: Any = None  # gradient of the outputs, if those are needed again
-        self.sums: dict[str, Any] = {}  # {layer whose output several take: sum of gradients}
+        self.dz: Any = None  # gradient of the outputs, if backward needs the outputs too
+        self.sums: dict[str, Any] = {}  # {layer whose output several layers use: sum of gradients}
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
@@ -129,10 +129,10 @@ class Model(numpy_layers.Products):
         self._backward(dz)
 
     def _backward(self, dz: Any) -> None:
-        """Compute the gradients of all weights, adding those of an output that several layers take."""
+        """Compute all weight gradients, summing output gradients where several layers use an output."""
         gradients = {self.last: dz}
         for layer in reversed(self.layers):
-            if layer.name not in gradients:  # nothing before it has parameters
+            if layer.name not in gradients:  # no layer up to this layer has parameters
                 continue
             dy = layer.derive(gradients.pop(layer.name))
             for name, dx in zip(layer.after, layer.backward(dy)):
@@ -162,5 +162,5 @@ class Model(numpy_layers.Products):
         return {name: numpy_layers.host(array) for name, array in self.weights.items()}
 
     def state(self) -> dict[str, Any]:
-        """Return what layers keep between steps beside weights, by name."""
+        """Return the running statistics of layers, by name."""
         return {name: numpy_layers.host(x) for layer in self.layers for name, x in layer.state.items()}

@@ -85,7 +85,7 @@ def trace(model: Any, run: Callable[[], object]) -> Any:
 
 
 def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> str | None:
-    """Write a trace of a device's kernels; return why there is none, or None."""
+    """Write a trace of `count` calls on a GPU; return the reason of a failure, or None."""
     if torch_device.place(model.job) == "cpu":
         return "its profiler sees no GPU"
     torch_device.profile(model.torch, call, count, path)
@@ -137,7 +137,7 @@ class Model:
         if job["knobs"].get("compile"):
             import torch._inductor.config as inductor
 
-            # Kernels pass their names to the profiler, which takes time: only while one is on.
+            # Kernels report their names to the profiler, which takes time: only in watched processes.
             inductor.cpp.enable_kernel_profile = job["knobs"].get("watched", False)
             self.call, self.logits = torch.compile(self._loss), torch.compile(self.net)
             with self._kept():
@@ -146,7 +146,7 @@ class Model:
             self.optimizer.zero_grad(set_to_none=True)
 
     def _moving(self, module: Any, factor: float) -> Any:
-        """Return a dense forward whose backward updates the weights within a step, and gives no gradient."""
+        """Return a dense forward whose backward, within a step, fuses the SGD update into the wgrad GEMM."""
         torch, model = self.torch, self
 
         class Dense(torch.autograd.Function):  # type: ignore[misc, name-defined]
@@ -171,7 +171,7 @@ class Model:
 
     @contextlib.contextmanager
     def scoped(self) -> Iterator[None]:
-        """Put each layer under its name in a trace; a compiled model has no scopes."""
+        """Run each layer in a scope of its name, for a trace; a compiled model has no scopes."""
         if not self.job["knobs"].get("compile"):
             self.net.scope = self.torch.profiler.record_function
         try:
@@ -181,14 +181,14 @@ class Model:
 
     @contextlib.contextmanager
     def _kept(self) -> Iterator[None]:
-        """Restore the running statistics after the passes inside."""
+        """Restore the running statistics after the passes in this block."""
         before = [buffer.clone() for buffer in self.net.buffers()]
         yield
         for buffer, value in zip(self.net.buffers(), before):
             buffer.copy_(value)
 
     def align(self, events: Any) -> Any:
-        """Return rows and columns of a trace's operations: by scopes, or compiled by their order."""
+        """Return rows and column of each traced operation: by scope, or by order if compiled."""
         names = {id(parameter): name.rpartition(".")[0] for name, (parameter, _) in self.arrays.items()}
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
         if not self.job["knobs"].get("compile"):
@@ -212,7 +212,7 @@ class Model:
         }
 
     def _effective_knobs(self) -> dict[str, Any]:
-        """Return the effect of the knobs, read off the objects: a knob without effect shows its default."""
+        """Return the settings in effect, read from the objects: a knob without effect shows the default."""
         torch = self.torch
         modules, how = list(self.net.modules()), self.optimizer.defaults
         dense = [x for x in modules if isinstance(x, torch.nn.Linear)]

@@ -1,4 +1,4 @@
-"""Networks as data, one a file, JSON or a program; what deviates in a text or a script is a variant by name."""
+"""Networks as data, a JSON or Python file each; deviating versions are variants `network:variant`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Network:
-    """Return a network by name, or a user's: `net.json` or `net.py:NAME`. Raises UsageError."""
+    """Return a network by name, or from a user's file: `net.json`, `net.py:NAME`. Raises UsageError."""
     path, _, member = name.rpartition(":")
     if name.endswith(".json"):
         return _of_file(Path(name))
@@ -47,7 +47,7 @@ def _of_file(path: Path) -> Network:
 
 
 def _of_program(path: Path, name: str) -> Network:
-    """Return a `Network` that a Python file defines. Raises UsageError."""
+    """Return the Network `name` (variable or network name) of a Python file. Raises UsageError."""
     try:
         variables = runpy.run_path(str(path), run_name=path.stem)
     except OSError as error:
@@ -69,7 +69,7 @@ def _stems() -> list[str]:
 
 @cache
 def _of_stem(stem: str) -> dict[str, Network]:
-    """Return the networks of a file of this folder by name; of JSON each variant is the first one with other fields."""
+    """Return the networks of a file in this folder, by name; JSON variants change fields of the first."""
     if not (path := FOLDER / f"{stem}.json").exists():
         networks: dict[str, Network] = importlib.import_module(f"{__name__}.{stem}").NETWORKS
         return networks

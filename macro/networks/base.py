@@ -17,15 +17,15 @@ from macro.networks.layers import Dense
 from micro.planning.json_schema import check
 from micro.planning.network import NETWORK as WRITTEN
 
-# Keys of a file of shapes, except those of measurements, and of a sample and the training.
+# Keys of a network file: those of a shape file except measurements, and those of the input and the training.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
 NETWORK |= {"input": list, "loss": str, "optimizer": str, "rho": float, "epsilon": float}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # valid in scopes of all frameworks
-# Means over samples: cross-entropy of the outputs' softmax against the label; cross-entropy of their sigmoids, and the
-# squared difference, against 1 for the label and 0 for the other classes.
+# Means over samples: cross-entropy of the softmax against the label; cross-entropy of sigmoids, and squared difference,
+# both against one-hot labels and averaged over classes too.
 LOSSES = ("softmax", "binary", "squared")
 TAKEN = (INPUT, "loss", "update")
-SHAPES = ("inputs", "first")  # fields of a dense layer in micro/shapes that follow from its place
+SHAPES = ("inputs", "first")  # optional fields of a dense layer, checked against its place
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Network:
     layers: tuple[Layer, ...]
     rate: float
     momentum: float = 0.0
-    input: Shape = ()  # of a sample
+    input: Shape = ()  # shape of a sample
     loss: str = LOSSES[0]  # one of LOSSES
     optimizer: str = "sgd"  # one of optimizers.OPTIMIZERS
     rho: float = 0.0
@@ -77,9 +77,9 @@ class Network:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Layers with the shapes that follow from their places."""
+        """Layers with their sources and shapes. Raises ValueError for layers that do not fit together."""
         shapes: dict[str, Shape] = {INPUT: self.input}
-        moved: dict[str, bool] = {INPUT: False}  # whether a layer up to it has parameters
+        moved: dict[str, bool] = {INPUT: False}  # whether this layer or an earlier layer on its path has parameters
         before, nodes = INPUT, []
         for layer in self.layers:
             node = _placed(layer, before, shapes, moved)
@@ -97,12 +97,12 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """Outputs of the last layer."""
+        """Number of classes: outputs of the last layer."""
         return self.nodes[-1].output[0]
 
     @property
     def features(self) -> int:
-        """Numbers in a sample."""
+        """Number of elements of a sample."""
         return size(self.input)
 
     @property
@@ -111,15 +111,15 @@ class Network:
         return optimizers.rule(self.optimizer, self.momentum)
 
     def flops(self, batch: int, phase: str = "step") -> float:
-        """Return the operations of a phase's products and convolutions, a multiply-add as two.
+        """Return the FLOP of a phase's products and convolutions, two per multiply-add.
 
-        A step includes its update: 2 a parameter with plain SGD, 4 with momentum.
+        A step includes its update: 2 FLOP per parameter with plain SGD, 4 with momentum.
         """
         update = optimizers.flops(self.optimizer, self.momentum) * self.parameters if phase == "step" else 0
         return sum(node.flops(batch, phase) for node in self.nodes) + update
 
     def variant(self, suffix: str, source: str, **changes: Any) -> Network:
-        """Return the variant `name:suffix`, with other fields."""
+        """Return the variant `name:suffix`, with fields replaced by `changes`."""
         return replace(self, name=f"{self.name}:{suffix}", source=source, **changes)
 
     def data(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Network:
         return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
-        """Return the network for an agent in another environment, layers with what follows from their places."""
+        """Return the network as JSON for an agent: layers include the shapes that follow from their places."""
         return {**self.data(), **self._moves(), "loss": self.loss, "layers": [node.data() for node in self.nodes]}
 
     def _moves(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _around(name: str) -> list[str]:
 
 
 def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mapping[str, bool]) -> Node:
-    """Return a layer with its sources and shapes. Raises ValueError for a layer that does not fit there."""
+    """Return a layer with its sources and shapes. Raises ValueError if it does not fit its sources."""
     sources = layer.after or (before,)
     if unknown := [name for name in sources if name not in shapes]:
         raise ValueError(f"{layer.name} comes after {unknown[0]}, which is no layer before it")
@@ -174,21 +174,21 @@ def chain(
     momentum: float = 0.0,
     hidden: str = "sigmoid",
 ) -> Network:
-    """Return a network of dense layers alone, with these sizes from the input on; the outputs are logits."""
+    """Return a network of dense layers only, with these sizes, input first; the outputs are logits."""
     inputs, *inner, outputs = sizes
     layers = [Dense(name=f"fc{i}", outputs=x, activation=hidden) for i, x in enumerate(inner, 1)]
     return Network(name, source, batch, (*layers, Dense(name="out", outputs=outputs)), rate, momentum, (inputs,))
 
 
 def by_name(*networks: Network) -> dict[str, Network]:
-    """Return networks by their names, as a file's NETWORKS."""
+    """Return networks by name, as for the variable NETWORKS of a network file."""
     return {network.name: network for network in networks}
 
 
 def from_data(data: dict[str, Any]) -> Network:
     """Return the network of a JSON document. Raises ValueError.
 
-    For dense layers alone `inputs` of the first layer may stand for the network's input.
+    `inputs` of a dense first layer may replace the network's `input`.
     """
     check(data, NETWORK, ("network", "batch", "rate", "layers"))
     rows = [_row(row, f"layer {i}: ") for i, row in enumerate(data["layers"], 1)]
@@ -210,7 +210,7 @@ def from_data(data: dict[str, Any]) -> Network:
 
 
 def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
-    """Parse a layer and what its row states of its place (`inputs`, `first`). Raises ValueError."""
+    """Parse a layer; return it and its stated `inputs` and `first`, if any. Raises ValueError."""
     if type(row) is not dict or type(row.get("kind", "")) is not str:
         raise ValueError(f"{place}{json.dumps(row)} is no layer")
     try:

@@ -1,4 +1,4 @@
-"""Layers of networks: what all kinds have in common; the kinds are in macro/networks/layers."""
+"""Base classes of a network's layers; the kinds of layers are in macro/networks/layers."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     from kernels.problem import Problem
 
 Shape: TypeAlias = tuple[int, ...]  # of a sample, without the batch: features, or channels, rows and columns
-INPUT = "input"  # the source that is no layer: a batch of data
+INPUT = "input"  # name of the source that is the batch of data
 PHASES = ("forward", "gradient", "step")
 ACTIVATIONS = ("sigmoid", "relu", "none")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array that an optimizer updates, and how its first values are drawn."""
+    """An array of a layer (trained, or state), and the distribution of its initial values."""
 
     shape: Shape
-    terms: int = 0  # of the sums it is a factor in, which scale its normal numbers; 0: small and added
-    base: float = 0.0  # the value it lies around
+    terms: int = 0  # fan-in: initial values are normal, divided by its root; 0: small values, for a bias
+    base: float = 0.0  # mean of the initial values
 
     @property
     def count(self) -> int:
-        """Numbers in the array."""
+        """Number of elements of the array."""
         return size(self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer by itself, before its place in a network gives it shapes."""
+    """A layer of a network without its shapes, which follow from its place (Node)."""
 
     kind: ClassVar[str] = ""
-    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient")  # parts of a step, except those of the activation
+    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient")  # parts of a step, without the activation's
     inputs_least: ClassVar[int] = 1
     inputs_most: ClassVar[int] = 1
 
     name: str
-    after: tuple[str, ...] = ()  # sources, `input` for the data; (): the layer before
+    after: tuple[str, ...] = ()  # source layers, `input` for the data; (): the previous layer
     activation: str = "none"  # of the output
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
@@ -52,15 +52,15 @@ class Layer:
         return {}
 
     def state(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        """Return by name what is kept between steps and updated by no gradient."""
+        """Return by name the arrays kept between steps without a gradient, such as running statistics."""
         return {}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
-        """Return products and convolutions by role, as micro measures them."""
+        """Return GEMMs and convolutions by role, as problems that micro measures."""
         return {}
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """Return the minimum bytes that a role reads and writes, beside those of its problems."""
+        """Return the minimum bytes that a role reads and writes beside its GEMMs and convolutions."""
         return 4.0 * batch * (sum(map(size, node.inputs)) + size(node.output))
 
     def data(self) -> dict[str, Any]:
@@ -72,13 +72,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Node:
-    """A layer in its place in a network."""
+    """A layer in its place in a network, with sources and shapes."""
 
     layer: Layer
-    sources: tuple[str, ...]  # layers whose outputs it takes
+    sources: tuple[str, ...]  # layers whose outputs are its inputs
     inputs: tuple[Shape, ...]
     output: Shape
-    first: bool  # no earlier layer is trained: needs no gradient of its inputs
+    first: bool  # whether it needs no input gradient: no earlier layer has parameters
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ class Node:
 
     @cached_property
     def state(self) -> Mapping[str, Parameter]:
-        """Arrays kept between steps and updated by no gradient, by name."""
+        """Arrays kept between steps without a gradient, such as running statistics, by name."""
         return self.layer.state(self.inputs)
 
     @property
@@ -111,29 +111,29 @@ class Node:
         acts = ("activation", "activation gradient") if self.activation != "none" else ()
         none = not self.parameters
         without = {"dgrad": self.first, "bias gradient": "bias" not in self.parameters, "update": none}
-        without["gradient"] = without["activation gradient"] = self.first and none  # nothing before it is moved
+        without["gradient"] = without["activation gradient"] = self.first and none  # no earlier layer is trained
         kept = [role for role in self.layer.roles if not without.get(role)]
         forward, rest = [x for x in kept if x == "forward"], [x for x in kept if x != "forward"]
         return tuple(role for role in (*forward, *acts, *rest) if not without.get(role))
 
     def problems(self, batch: int, phase: str = "step") -> Mapping[str, tuple[Problem, ...]]:
-        """Return products and convolutions of a phase by role."""
+        """Return the GEMMs and convolutions of a phase, by role."""
         wanted = ("forward",) if phase == "forward" else self.roles
         return {role: x for role, x in self.layer.problems(self, batch).items() if role in wanted}
 
     def flops(self, batch: int, phase: str) -> float:
-        """Return the operations of a phase's products and convolutions."""
+        """Return the FLOP of a phase's GEMMs and convolutions."""
         return sum(problem.flops for problems in self.problems(batch, phase).values() for problem in problems)
 
     def bytes(self, batch: int, role: str) -> float:
-        """Return the minimum bytes that a role reads and writes."""
+        """Return the minimum bytes that a role reads and writes beside its GEMMs and convolutions."""
         out = 4.0 * batch * size(self.output)
         if role.startswith("activation"):
             return out * (3 if role.endswith("gradient") else 2)
         return self.layer.bytes(self, batch, role)
 
     def data(self) -> dict[str, Any]:
-        """Return the layer for an agent: all its fields, and what follows from its place."""
+        """Return the layer as JSON for an agent: all its fields, and the shapes that follow from its place."""
         return {
             **asdict(self.layer),
             "kind": self.layer.kind,
@@ -148,7 +148,7 @@ class Node:
 
 
 def size(shape: Shape) -> int:
-    """Return how many numbers a sample of this shape has."""
+    """Return the number of elements of a shape."""
     count = 1
     for length in shape:
         count *= length
@@ -166,7 +166,7 @@ def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
 
 
 def image(inputs: Sequence[Shape], what: str) -> Shape:
-    """Return the shape of the only input: channels, rows and columns. Raises ValueError for no image."""
+    """Return the first input's shape: channels, rows, columns. Raises ValueError if it is not an image."""
     if len(inputs[0]) != 3:
         raise ValueError(f"{what} takes images, channels × rows × columns, not {inputs[0]}")
     return inputs[0]

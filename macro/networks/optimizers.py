@@ -1,6 +1,6 @@
 """Optimizers: the rules of kernels/ops/optimizer/problem.py, as PyTorch documents them.
 
-Their state is zero before the first step, for which adam's moments are corrected.
+Their state is zero before the first step; adam corrects the bias of its moments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from kernels.ops.optimizer.problem import RULES
 
-# Parameters of each, with their defaults.
+# Parameters of each optimizer, with their defaults.
 OPTIMIZERS: Mapping[str, Mapping[str, float]] = {
     "sgd": {"momentum": 0.0},
     "nesterov": {"momentum": 0.9},
@@ -18,13 +18,13 @@ OPTIMIZERS: Mapping[str, Mapping[str, float]] = {
     "rmsprop": {"rho": 0.99, "epsilon": 1e-8},
     "adam": {"momentum": 0.9, "rho": 0.999, "epsilon": 1e-8},
 }
-# Of adam the decay of the first moment; the decay of squares; what is added to the root of squares.
+# Momentum (adam: decay of the first moment); decay of the squares; summand beside the root of the squares.
 FIELDS = ("momentum", "rho", "epsilon")
 LEAST = 1e-15  # least epsilon: some frameworks add its square below the root
 
 
 def with_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the optimizer and its parameters of a network file, defaults filled in. Raises ValueError."""
+    """Return a network file's optimizer and its parameters, with defaults filled in. Raises ValueError."""
     name = data.get("optimizer", "sgd")
     usual = _find(name)
     return {"optimizer": name} | {x: float(data.get(x, usual.get(x, 0.0))) for x in FIELDS}
@@ -50,7 +50,7 @@ def rule(name: str, momentum: float) -> str:
 
 
 def flops(name: str, momentum: float) -> int:
-    """Return the operations of a step for each parameter."""
+    """Return the FLOP of an update per parameter."""
     return RULES[rule(name, momentum)].flops
 
 

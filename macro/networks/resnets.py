@@ -1,12 +1,12 @@
-"""Residual networks (He, Zhang, Ren, Sun, CVPR 2016) of arXiv 1608.07249: ResNet-50, and ResNet-56 on CIFAR-10.
+"""Residual networks (He, Zhang, Ren, Sun, CVPR 2016) of arXiv 1608.07249: ResNet-50 and ResNet-56.
 
-ResNet-50 has stages of 3, 4, 6 and 3 bottlenecks on images of 224 × 224. The stride of a stage's first block is that of
-its 3 × 3 convolution (Torch, CNTK, MXNet) or of the 1 × 1 before it (Caffe, TensorFlow).
+ResNet-50 has stages of 3, 4, 6 and 3 bottlenecks on images of 224 × 224. In a stage's first block, the stride is in the
+3 × 3 convolution (Torch, CNTK, MXNet) or in the 1 × 1 convolution before it (Caffe, TensorFlow).
 
-ResNet-56 has nine blocks of two 3 × 3 convolutions in each of three stages, a normalization behind each convolution,
-shortcuts without parameters. TensorFlow's script has no biases in its convolutions; Torch's and MXNet's have, and no
-ReLU behind their sums. Caffe's has projections as shortcuts, no scales and a pooling of 2 × 2; CNTK's file of that name
-has eighteen blocks and so is ResNet-110.
+ResNet-56, for CIFAR-10, has three stages of nine blocks of two 3 × 3 convolutions, batch normalization after each
+convolution, and shortcuts without parameters. TensorFlow's script has no biases in its convolutions; Torch's and
+MXNet's have biases, and no ReLU after their sums. Caffe's has projections as shortcuts, no scales and a pooling of
+2 × 2; CNTK's has eighteen blocks a stage, and so is ResNet-110.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from macro.networks.layers import Add, BatchNorm, Convolution, Dense, Flatten, P
 
 SOURCE = "arXiv 1608.07249, ResNet-"
 BOTTLENECKS = ((64, 3), (128, 4), (256, 6), (512, 3))  # inner channels and blocks of the stages
-WIDER = 4  # times as many channels outside
-CHANNELS = (16, 32, 64)  # of ResNet-56's stages
+WIDER = 4  # times as many channels at a block's output as inside
+CHANNELS = (16, 32, 64)  # in the stages of ResNet-56
 
 
 def normed(
@@ -34,7 +34,7 @@ def normed(
     bias: bool = False,
     affine: bool = True,
 ) -> list[Layer]:
-    """Return a convolution and its normalization, which has the activation."""
+    """Return a convolution and its batch normalization, followed by the activation."""
     pad = kernel // 2
     conv = Convolution(name=name, after=after, filters=filters, kernel=kernel, stride=stride, pad=pad, bias=bias)
     return [conv, BatchNorm(name=norm, affine=affine, activation=activation)]
@@ -43,7 +43,7 @@ def normed(
 def staged(
     stages: Sequence[tuple[int, int]], first: int, before: str, block: Callable[[str, str, int, int], list[Layer]]
 ) -> list[Layer]:
-    """Return the blocks of all stages, numbered from `first`; a stage's first block has its stride."""
+    """Return the blocks of all stages, numbered from `first`; later stages begin with a block of stride 2."""
     stack = list[Layer]()
     for stage, (channels, blocks) in enumerate(stages, first):
         for number in range(blocks):
@@ -54,7 +54,7 @@ def staged(
 
 
 def bottlenecks(reduced: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of ResNet-50; `reduced`: a stage's stride is that of its first 1 × 1."""
+    """Return the layers of ResNet-50; `reduced`: stride in a block's first 1 × 1, not in its 3 × 3."""
 
     def block(name: str, before: str, inner: int, stride: int) -> list[Layer]:
         strides, around = (stride, 1) if reduced else (1, stride), before
@@ -77,7 +77,7 @@ def bottlenecks(reduced: bool = False) -> tuple[Layer, ...]:
 
 
 def pairs(blocks: int = 9, bias: bool = False, caffe: bool = False, behind: str = "relu") -> tuple[Layer, ...]:
-    """Return the layers of ResNet-56, with `blocks` in a stage; `behind`: the activation of a block's sum."""
+    """Return the layers of ResNet-56, `blocks` per stage; `behind`: activation after a block's sum."""
 
     def block(name: str, before: str, channels: int, stride: int) -> list[Layer]:
         around, shortcut = list[Layer](), f"{name}.shortcut"

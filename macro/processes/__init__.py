@@ -1,1 +1,1 @@
-"""A framework's environment, and the process in it that is handed a job."""
+"""Python environments of frameworks, and the processes that run their jobs."""

@@ -1,4 +1,4 @@
-"""Untimed child processes, run one ahead of their reader."""
+"""Untimed child processes that run ahead of their reader, as many at once as cores and memory allow."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kernels.devices.cpu import cores, memory
 from kernels.errors import SuiteError
 from macro.processes.process import Process
 
-AT_ONCE = 8  # at most
-ROOM = 0.8  # of the memory that is free, for all of them
+AT_ONCE = 8  # processes at a time, at most
+ROOM = 0.8  # share of the free memory that all processes may take
 
 
 @dataclass(frozen=True)
 class Start:
-    """A process to begin."""
+    """A process to start, and the resources that it needs."""
 
     begin: Callable[[], Process]
     threads: int = 1
-    bytes: float = 0.0  # that it takes, about
-    alone: bool = False  # beside no other process
+    bytes: float = 0.0  # memory that it needs, estimated
+    alone: bool = False  # whether no other process may run meanwhile
 
 
 def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None]:
-    """Yield each process in order, or its error, several at work at once; the next request closes it."""
+    """Start processes ahead, yield each in order, or its error, and close it when the next is requested."""
     every = sorted(os.sched_getaffinity(0))
     free = places(max((start.threads for start in starts), default=1))
     running = deque[tuple[Start, Process | SuiteError]]()
@@ -46,19 +46,19 @@ def ahead(starts: Sequence[Start]) -> Generator[Process | SuiteError, None, None
 
 
 def room_for(nbytes: float) -> int:
-    """Return how many processes of `nbytes` each memory has room for, at least one."""
+    """Return the number of processes of `nbytes` each that fit in memory, at least one."""
     return max(1, int(ROOM * memory() / max(1.0, nbytes)))
 
 
 def places(threads: int) -> list[list[int]]:
-    """Return the cores of each process that is at work at once, or all cores for one alone."""
+    """Return the cores of each concurrent process, or all cores if only one process runs at a time."""
     free = sorted(os.sched_getaffinity(0))
     count = max(1, min(AT_ONCE, len(free) // threads, cores() // threads))
     return [free[i * threads : (i + 1) * threads] for i in range(count)] if count > 1 else [free]
 
 
 def _beside(start: Start, others: Sequence[Start]) -> bool:
-    """Return whether a process may run with the others, which may not have all their memory yet."""
+    """Return whether a process may run beside the others; counts memory that they have yet to allocate."""
     apart = any(other.alone for other in (start, *others))
     return not apart and sum(other.bytes for other in (start, *others)) <= ROOM * memory()
 
@@ -78,7 +78,7 @@ def _end(process: Process | SuiteError) -> None:
 
 @contextmanager
 def on(place: Sequence[int]) -> Iterator[None]:
-    """Pin what this thread starts meanwhile to these cores, or to those left if the system took one away."""
+    """Pin this thread and the processes it starts to these cores; do nothing if they are not available."""
     every = os.sched_getaffinity(0)
     try:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Environments of frameworks, made from their recipes: an interpreter, packages, stubs; all of it, or nothing."""
+"""Environments of frameworks, created from recipes: interpreter, packages and stubs, all or nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from macro.processes import stub
 
 PROBE = "import sys; print('%d.%d' % sys.version_info[:2], flush=True); import ensurepip, venv"
 PATIENCE = 3600.0  # seconds for one call of pip
-KEPT = "environment.json"  # what was measured of an environment, inside it
-MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # keys that it has at least
-SPARE = 1.5  # of the recipe's size: wheels lie beside what is unpacked from them
+KEPT = "environment.json"  # file inside an environment with its recipe, packages, size and creation time
+MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # required keys of this file
+SPARE = 1.5  # times the recipe's size: wheels take room beside their unpacked files
 UNREACHABLE = (
     "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
     "download -d FOLDER {packages}"
 )
-FLAWS = (  # of pip's log, the first that is found, and what it means
+FLAWS = (  # patterns in pip's log and their causes; the first match counts
     (r"No space left on device", "the disk is full: {place} or the folder of TMPDIR"),
     (r"(?s)(?:NewConnection|NameResolution|ConnectTimeout)Error.*from versions: none", UNREACHABLE),
     (r"No matching distribution found for (\S+)", "no build of {0} for Python {python}{where}"),
@@ -40,7 +40,7 @@ FLAWS = (  # of pip's log, the first that is found, and what it means
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment's name, its recipe, and the rows that run in it."""
+    """An environment: its name, its recipe and the frameworks that run in it."""
 
     name: str
     recipe: dict[str, Any]
@@ -48,18 +48,18 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Folder of the environment, there or not."""
+        """Folder of the environment, whether it exists or not."""
         return home() / self.name
 
     @property
     def digest(self) -> str:
-        """Hash of the recipe: another recipe makes another environment."""
-        parts = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # a guess, no part
+        """Hash of the recipe, without its estimated size."""
+        parts = {key: value for key, value in self.recipe.items() if key != "megabytes"}  # an estimate
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def every() -> dict[str, Environment]:
-    """Return environments with a recipe, by name; a file's rows share theirs."""
+    """Return all environments with a recipe, by name; frameworks of one adapter file share an environment."""
     by_environment: dict[str, list[Framework]] = {}
     for framework in map(find, names()):
         if framework.recipe:
@@ -68,7 +68,7 @@ def every() -> dict[str, Environment]:
 
 
 def named(name: str) -> Environment:
-    """Return the environment with this name, or with a row of this name. Raises UsageError."""
+    """Return the environment with this name, or that of the framework with this name. Raises UsageError."""
     environments = every()
     if name in environments:
         return environments[name]
@@ -81,13 +81,13 @@ def named(name: str) -> Environment:
 
 
 def missing(environment: Environment) -> dict[str, str]:
-    """Return the rows whose tools are not here, with the remedy."""
+    """Return the frameworks whose required tools are not installed, each with the remedy."""
     needs = environment.recipe.get("needs", {})
     return {row: f"needs {tool}: apt-get install {tool}" for row, tool in needs.items() if not shutil.which(tool)}
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
-    """Make an environment and return its measured facts. Raises SuiteError, and leaves nothing then."""
+    """Create an environment; return its facts (see KEPT). Raises SuiteError and then leaves no files."""
     lacking = missing(environment)
     if len(lacking) == len(environment.rows):
         raise Unavailable(next(iter(lacking.values())))
@@ -104,7 +104,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
         )
     with _locked(environment.name):
         partial = home() / f".{environment.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # left by a killed creation
         try:
             began = time.monotonic()
             _build(environment, base, partial, wheels, say)
@@ -125,7 +125,7 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Hold a lock against a second creation of the same environment. Raises UsageError."""
+    """Hold a lock against concurrent creation or removal of an environment. Raises UsageError if taken."""
     with (home() / f".{name}.lock").open("w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,7 +141,7 @@ def _build(environment: Environment, base: Path, folder: Path, wheels: Path | No
         raise Unavailable(f"{base} -m venv fails: {_last(completed.stdout)}")
     options = ["--no-index", "--find-links", str(wheels.resolve())] if wheels else []
     stages = [(recipe.get("before", []), []), (recipe["packages"], recipe.get("options", []))]
-    for url, packages in recipe.get("index", {}).items():  # of another index these packages, and no others
+    for url, packages in recipe.get("index", {}).items():  # only these packages come from another index
         stages.insert(1, (packages, ["--no-deps", *([] if wheels else ["--index-url", url])]))
     for packages, more in stages:
         if packages:
@@ -154,7 +154,7 @@ def _build(environment: Environment, base: Path, folder: Path, wheels: Path | No
 def _install(
     environment: Environment, folder: Path, options: list[str], packages: list[str], wheels: Path | None
 ) -> None:
-    """Install packages by the environment's pip, without its cache: creation is measured from nothing."""
+    """Install packages with the environment's pip, without cache: creation time includes downloads."""
     completed = _python(folder / "bin/python", "-m", "pip", "install", "--no-cache-dir", *options, *packages)
     if completed.returncode:
         facts = {
@@ -167,7 +167,7 @@ def _install(
 
 
 def _python(interpreter: Path, option: str, module: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a module in an interpreter; its two streams are one. Raises OSError, Unavailable."""
+    """Run a module in an interpreter, errors in its output. Raises OSError; Unavailable after PATIENCE."""
     try:
         return subprocess.run(
             (interpreter, option, module, *words),
@@ -183,7 +183,7 @@ def _python(interpreter: Path, option: str, module: str, *words: str | Path) -> 
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
-    """Return the cause of pip's failure by its log, on one line."""
+    """Return the cause of pip's failure in one line, derived from its log."""
     for pattern, text in FLAWS:
         if match := re.search(pattern, log):
             return text.format(*match.groups(), **facts)
@@ -191,7 +191,7 @@ def _flaw(log: str, facts: dict[str, Any]) -> str:
 
 
 def _last(log: str) -> str:
-    """Return the last complaint of a log, else its last line."""
+    """Return the last error line of a log, or its last line if it has none."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     complaints = [line for line in lines if re.match(r"(?i)(\w*error\b|fatal)", line)]
     return ([*lines[-1:], *complaints] or ["it says nothing"])[-1][:300]
@@ -203,12 +203,12 @@ def _packages(folder: Path) -> list[str]:
 
 
 def size(folder: Path) -> int:
-    """Return the bytes that the files of a folder take on the disk."""
+    """Return the disk space of a folder's files, in bytes."""
     return sum(x.lstat().st_blocks * 512 for x in folder.rglob("*"))
 
 
 def kept(environment: Environment) -> dict[str, Any]:
-    """Return the facts of an environment; empty where it is not there, or its file is none of ours."""
+    """Return the facts of an environment (see KEPT); empty if it is missing or its file is invalid."""
     try:
         record = json.loads((environment.folder / KEPT).read_bytes())
     except (OSError, ValueError):
@@ -217,7 +217,7 @@ def kept(environment: Environment) -> dict[str, Any]:
 
 
 def keep(environment: Environment, record: dict[str, Any]) -> None:
-    """Write an environment's facts into its folder, in one step."""
+    """Write an environment's facts (see KEPT) into its folder, atomically."""
     path = environment.folder / KEPT
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(record, indent=1), "utf-8")
@@ -225,18 +225,18 @@ def keep(environment: Environment, record: dict[str, Any]) -> None:
 
 
 def remove(environment: Environment) -> None:
-    """Delete an environment. Raises UsageError where there is none."""
+    """Delete an environment. Raises UsageError if it does not exist."""
     if not environment.folder.exists():
         raise UsageError(f"{environment.name}: there is no such environment in {home()}")
     with _locked(environment.name):
         gone = home() / f".{environment.name}.partial"
         shutil.rmtree(gone, ignore_errors=True)
-        environment.folder.rename(gone)  # first: what an interrupted removal leaves is no environment
+        environment.folder.rename(gone)  # first: an interrupted removal leaves no incomplete environment
         shutil.rmtree(gone)
 
 
 def candidates(version: str) -> list[Path]:
-    """Return interpreters that may be of this version: the suite's, PATH's, then pyenv's, newest first."""
+    """Return candidate interpreters of a version: the suite's, PATH's, then pyenv's, newest first."""
     paths = [Path(sys.executable)] if version == "{}.{}".format(*sys.version_info[:2]) else []
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         paths.append(Path(folder or ".") / f"python{version}")
@@ -246,7 +246,7 @@ def candidates(version: str) -> list[Path]:
 
 
 def interpreter(version: str) -> Path:
-    """Return an interpreter that was tried and can make environments. Raises UsageError, Unavailable."""
+    """Return an interpreter of a version, tested to create environments. Raises UsageError, Unavailable."""
     variable = f"PYTHON{version.replace('.', '_')}"
     if asked := os.environ.get(variable):
         if why := refused(Path(asked), version):
@@ -257,7 +257,7 @@ def interpreter(version: str) -> Path:
         why = refused(path, version)
         if why is None:
             return path
-        if "venv" in why:  # not a name that leads nowhere, as pyenv's on the PATH
+        if "venv" in why:  # not a shim without an interpreter, such as pyenv's on the PATH
             flaws.append(f"{path}: {why}")
     if flaws:
         raise Unavailable(f"{flaws[0]}: apt-get install python{version}-venv")
@@ -265,7 +265,7 @@ def interpreter(version: str) -> Path:
 
 
 def refused(path: Path, version: str) -> str | None:
-    """Return the reason why this interpreter does not serve, or None."""
+    """Return the reason why this interpreter cannot be used, or None if it can."""
     try:
         completed = subprocess.run(
             [path, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=60, env=clean()
@@ -279,5 +279,5 @@ def refused(path: Path, version: str) -> str | None:
 
 
 def clean() -> dict[str, str]:
-    """Return the environment's variables without those that lead a Python astray."""
+    """Return the environment variables without those that redirect Python's imports."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}

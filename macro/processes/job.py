@@ -1,4 +1,4 @@
-"""Files of a framework's job: the network as data, given weights and one batch, without pickle."""
+"""Files of a framework's job: the network as JSON, weights and one batch as .npz without pickle."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ SEED = 20160825
 
 @dataclass(frozen=True)
 class Setting:
-    """Setting of a framework, fixed for its process."""
+    """Settings of a framework's process, fixed while it runs."""
 
     threads: int = 1
     heap: str = "default"
     knobs: dict[str, Any] = field(default_factory=dict)
-    preload: str = "none"  # before its own libraries
+    preload: str = "none"  # library to load before the framework's
     device: str = "cpu"
 
 
 def files(batch: int, folder: Path) -> dict[str, str]:
-    """Return the files of the arrays that every framework is given, by name."""
+    """Return the paths of the input arrays (weights, data) that all frameworks share."""
     return {"weights": str(folder / "weights.npz"), "data": str(folder / f"data-{batch}.npz")}
 
 
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
-    """Write weights and data, the same for every framework, unless they are there; return the files by name.
+    """Write weights and data, the same for every framework, if missing; return their paths by name.
 
-    Normal weights scaled by the root of the number of terms that they sum, small biases, standard normal inputs,
-    uniform labels, masks of dropout layers. Raises Unavailable where there is no room.
+    Weights are normal, divided by the root of their fan-in; biases are small, inputs standard normal, labels uniform;
+    dropout layers get masks. Raises Unavailable if memory or disk space is too small.
     """
     written = files(batch, folder)
     if not Path(written["data"]).exists():
@@ -63,7 +63,7 @@ def _bytes(network: Network, batch: int) -> int:
 
 
 def _write(network: Network, batch: int, written: dict[str, str]) -> None:
-    """Write the arrays. Raises OSError, MemoryError."""
+    """Write weights and data to the paths `written`. Raises OSError, MemoryError."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -85,7 +85,7 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:
-    """Write the same batch, and weights off by about `share` each, into a folder inside. Raises Unavailable."""
+    """Write weights with relative noise `share`, and the data, into a subfolder. Raises Unavailable."""
     import numpy as np
 
     given, target = write_arrays(network, batch, folder), folder / f"moved-{seed}"
@@ -109,7 +109,7 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
 def write(
     framework: Framework, network: Network, batch: int, setting: Setting, folder: Path, masks: bool = False
 ) -> Path:
-    """Write the job's file, and missing arrays; `masks`: dropout layers are given theirs. Raises Unavailable."""
+    """Write the job file and missing arrays; `masks`: dropout uses the given masks. Raises Unavailable."""
     job = {
         "framework": framework.name,
         "network": network.plan(),

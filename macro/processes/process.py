@@ -1,4 +1,4 @@
-"""A framework's process, and the limits that it is held to; no framework is imported here."""
+"""A framework's process: its environment, messages and time limits; no framework is imported here."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from micro.worker.json_child import JsonChild
 from micro.worker.process import POOLS
 
 LOOP = Path(__file__).parents[1] / "agent" / "core" / "loop.py"
-SHOWN, LINE = 4096, 300  # bytes of a log that are read; characters of its last line
-START = 180.0  # seconds for a framework to import, build and compile; ten times as long where it tries kernels
+SHOWN, LINE = 4096, 300  # bytes read from the end of a log; characters shown of its last line
+START = 180.0  # seconds for a framework to import, build and compile; ten times as long if it autotunes kernels
 
 
 class Process(JsonChild):
-    """A framework's live process, which reports in messages. Raises Unavailable."""
+    """A framework's running process, which exchanges messages. Raises Unavailable if it cannot start."""
 
     def __init__(self, framework: Framework, job: Path, setting: Setting, log: Path) -> None:
         python = interpreter(framework, setting.device)
@@ -37,7 +37,7 @@ class Process(JsonChild):
         environment |= preload.variables(setting.preload)
         environment |= {str(k): str(v) for k, v in framework.recipe.get("variables", {}).items()}
         environment |= {str(k): str(v) for k, v in setting.knobs.get("variables", {}).items()}
-        if kind_of(setting.device).undivided:  # what was proven is what is timed, and compiles once
+        if kind_of(setting.device).undivided:  # the timed program is the proven program, compiled once
             environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(state.folder() / "jax"))
             environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
         for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # the loop runs by path, with modules beside it
@@ -58,7 +58,7 @@ class Process(JsonChild):
         return self.expect(kind, patience)
 
     def expect(self, kind: str, patience: float | None = None) -> dict[str, Any]:
-        """Return the next message, of this kind. Raises Unavailable, LaunchError; the process is then gone."""
+        """Return the next message, which must be of this kind; else end the process and raise SuiteError."""
         message = self.receive(self._start if patience is None else patience, kind)
         self.messages.append(message)
         if message.get("kind") == kind:
@@ -71,7 +71,7 @@ class Process(JsonChild):
         raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
 
     def _death(self) -> Died:
-        """Add the last line that the process printed, such as a check that failed in C++: its log does not stay."""
+        """Add the last printed line, such as a failed C++ check, to the error: the log is not kept."""
         died, (path, before) = super()._death(), self._log
         with suppress(OSError), path.open("rb") as stream:
             stream.seek(max(before, path.stat().st_size - SHOWN))
@@ -84,7 +84,7 @@ class Process(JsonChild):
         return f": {remedy(self.framework, self.device)}" if self.framework.recipe else ""
 
     def close(self) -> None:
-        """End the process and its children; delete the map of generated code that it may have written for perf."""
+        """End the process and its children; delete its map of generated code for perf, if any."""
         super().close()
         if self._maps:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Stub shared libraries, such as libmpi.so.12, for frameworks that are linked to them."""
+"""Stubs of shared libraries, such as libmpi.so.12, for frameworks that are linked to them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ void *kernelgap_stub(void) { if (write(2, SAID, sizeof SAID - 1)) {} abort(); }
 
 
 def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
-    """Write the stub where the framework looks; return its number of symbols. Raises Unavailable.
+    """Compile a stub into the framework's folder; return its number of symbols. Raises Unavailable.
 
-    `recipe`: `folder` below the environment's packages, a pattern of the `symbols` to have, and of those that are
-    `data`, which are zeros; a function prints the stub's name and ends the process.
+    `recipe`: `folder` below site-packages; `symbols`, a pattern of the symbols to define; `data`, a pattern of those
+    that are zeroed data. The other symbols are functions that print the stub's name and abort.
     """
     packages = next(environment.glob("lib/python3*/site-packages"))
     place = packages / recipe["folder"]

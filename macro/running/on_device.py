@@ -1,6 +1,6 @@
-"""`macro explain NET A B --device cuda:0`: steps in turns by the GPU's clock, then under a profiler.
+"""`macro explain NET A B --device cuda:0`: steps timed in turns by the GPU's clock, then profiled.
 
-The profiler shows kernels, copies and waiting.
+The profile attributes time to kernels, copies and waiting.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 STEPS = 10  # under the profiler
-NAME = "kernelgap steps"  # as macro/agent/device_clocks.py names them
+NAME = "kernelgap steps"  # name of the traced range in macro/agent/device_clocks.py
 MARGIN = 0.01
-MORE = 1.2  # times a timed step: in a longer traced one, idle time is the profiler's in part
+MORE = 1.2  # times a timed step: if a traced step is longer, the profiler causes part of its idle time
 TOPIC = "device"
 WAITS = ("copies and clears beside none", "idle")
 
 
 def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
-    """Time and profile both sides; return the exit code, 1 where a side could not be timed."""
+    """Time and profile both sides; return the exit code, 1 if a side could not be timed."""
     from macro.running import session
     from macro.timing.results import contest_name
     from micro.command.outputs import for_people
@@ -46,7 +46,7 @@ def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[
 def _measure(
     plan: Plan, entries: Sequence[Entry], sides: list[dict[str, Any]], say: Callable[[str], None], file: RunFile
 ) -> None:
-    """Time the steps, then trace them; `sides` receives the data of a note for each, which the file may have."""
+    """Time and trace the steps; append each side's note data, new or already in the file, to `sides`."""
     from macro.running import session
     from macro.timing.results import name
     from reports.record import Note
@@ -73,7 +73,7 @@ def _measure(
 
 
 def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
-    """Return `devices` from a trace, or the `reason` why there is none. `kept`: where it stays, if anywhere."""
+    """Return `devices` from a trace, or a `reason`; `kept`: path of the trace, None: temporary."""
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-explain-")))
@@ -87,7 +87,7 @@ def _traced(plan: Plan, entry: Entry, kept: Path | None) -> dict[str, Any]:
 
 
 def _accounts(path: Path) -> list[dict[str, Any]]:
-    """Return the account of each device in a trace. Raises UsageError."""
+    """Return the time account of each device in a trace. Raises UsageError."""
     from macro.explaining.device_time import account
     from macro.traces import chrome
 
@@ -117,7 +117,7 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _slower(side: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line that compares a traced step with a timed one, for one device."""
+    """Yield a line that compares the duration of traced and timed steps; nothing for several devices."""
     if not side.get("step") or len(side["devices"]) != 1:
         return
     (device,) = side["devices"]
@@ -130,7 +130,7 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parts(device: Mapping[str, Any]) -> dict[str, float]:
-    """Return seconds of a step by kind of work, kernels that run at once each, and those without a kernel."""
+    """Return seconds of a step by kind of kernel (concurrent kernels each in full) and of waiting (WAITS)."""
     seconds = defaultdict[str, float](float)
     for kernel in device["each"]:
         seconds[kernel["kind"]] += kernel["seconds"] / device["steps"]

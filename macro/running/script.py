@@ -1,4 +1,4 @@
-"""`macro explain SCRIPT`, `macro explain FILE.kg`: a step of a user's program explained."""
+"""Commands `macro explain SCRIPT` and `macro explain FILE.kg`: explain a step of a user's script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reports.record import Note, Run
     from reports.store import RunFile
 
-FIRST = 2  # factor in rounds from one first answer to the next
+FIRST = 2  # a preliminary answer is printed each time the rounds have grown by this factor
 
 
 def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
@@ -44,7 +44,7 @@ def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
 
 
 def _paths(asked: ScriptRequest, outputs: Outputs) -> list[Path | None]:
-    """Return the paths for new recordings. Raises UsageError where one exists."""
+    """Return the paths for new recordings, none without -o. Raises UsageError if a path exists."""
     from macro.watching import kg
 
     count, output = len(asked.scripts), outputs.output
@@ -59,7 +59,7 @@ def _paths(asked: ScriptRequest, outputs: Outputs) -> list[Path | None]:
 
 @contextmanager
 def _emptied(path: Path | None) -> Iterator[None]:
-    """Remove a run file to which nothing was added: it would be in the way of the next try."""
+    """Remove the run file if nothing was added to it: it would block the next run with the same -o."""
     begun = path.stat().st_size if path is not None else 0
     try:
         yield
@@ -69,7 +69,7 @@ def _emptied(path: Path | None) -> Iterator[None]:
 
 
 def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
-    """Append the notes to the run file; False, with a message, where it has no room."""
+    """Append the notes to the run file; on failure, print a message and return False."""
     from reports.store import Unwritable
 
     try:
@@ -84,7 +84,7 @@ def _wrote(file: RunFile, notes: Sequence[Note]) -> bool:
 def _recordings(
     asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
-    """Read recordings, or make them and keep them in `paths`; return seconds taken and exit code too."""
+    """Read recordings, or record and write them to `paths`; return them, seconds taken and exit code."""
     from macro.watching import ends, kg
 
     began = time.monotonic()
@@ -122,7 +122,7 @@ def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Rec
 
 
 def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Sequence[Recording]) -> None:
-    """Write all recordings so far beside the run file; report a path that cannot be written, and drop it."""
+    """Write all recordings so far to `paths`; report a path that cannot be written and set it to None."""
     from macro.watching import kg
 
     for i, (path, recording) in enumerate(zip(paths, _joined(earlier, recordings), strict=False)):
@@ -137,7 +137,7 @@ def _keep(earlier: Sequence[Recording], paths: list[Path | None], recordings: Se
 def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
-    """Watch the scripts; if interrupted, return what was recorded so far, where that is enough."""
+    """Watch the scripts; return recordings and exit code, after an interrupt the last kept recordings."""
     from macro.explaining import witnesses
     from macro.watching import program
 
@@ -165,7 +165,7 @@ def _watched(
 
 
 def _so_far(recordings: Sequence[Recording]) -> str:
-    """Format a first answer in one line."""
+    """Format a preliminary answer in one line."""
     from macro.explaining import advice, breakdown
 
     breakdowns = [breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)) for recording in recordings]
@@ -195,7 +195,7 @@ def _notes(
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """Write text, documents and pictures; return 1 where one of them cannot be written."""
+    """Write text, documents and pictures; return 1 if an output cannot be written, else 0."""
     from micro.command.outputs import for_people, written
     from reports import formats
     from reports.documents import finish

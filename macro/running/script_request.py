@@ -1,4 +1,4 @@
-"""The words of `macro explain SCRIPT` and `macro explain FILE.kg`, parsed."""
+"""Command lines of `macro explain SCRIPT` and `macro explain FILE.kg`, parsed into a request."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Return whether the first word that is no option, nor its value, names a script or a recording."""
+    """Return whether the first positional argument names a script or a recording."""
     words = iter(argv)
     flags = {
         name
@@ -83,7 +83,7 @@ def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
 
 @dataclass(frozen=True)
 class ScriptRequest:
-    """Scripts that run one after another, or recordings, and how they are explained."""
+    """Scripts to run or recordings to read, and the options of their explanation."""
 
     scripts: Sequence[Script]
     recordings: Sequence[Path]
@@ -94,7 +94,7 @@ class ScriptRequest:
 
 
 def request(argv: Sequence[str]) -> ScriptRequest:
-    """Parse the words of the command. Raises UsageError."""
+    """Parse the command line. Raises UsageError."""
     command, arguments = split(argv)
     words = parser().parse_args(command)
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
@@ -109,14 +109,14 @@ def request(argv: Sequence[str]) -> ScriptRequest:
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the words of the command from those of the script, behind --."""
+    """Split a command line at `--` into the command's arguments and the script's."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
-    """Return the scripts; of a single script one for each heap. Raises UsageError."""
+    """Return a script for each path and each heap of --heap, two at most. Raises UsageError."""
     for path in paths:
         if not path.is_file():
             raise UsageError(f"{path}: there is no such script")
@@ -134,7 +134,7 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
 def add_script(
     options: argparse.ArgumentParser, budget: str, budget_help: str = "seconds of measuring or watching"
 ) -> None:
-    """Add the options of each command that runs a script; `budget_help`: what its budget is of."""
+    """Add the options shared by commands that run a script; `budget_help`: help text of --budget."""
     from macro.watching.script import STOPS
 
     options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
@@ -148,7 +148,7 @@ def add_script(
 
 
 def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
-    """Return the script that these words name. Raises UsageError."""
+    """Return the script at `path` with the parsed options. Raises UsageError."""
     from macro.watching.script import Script
 
     if not path.is_file():
@@ -174,7 +174,7 @@ def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -
 
 
 def _interpreter(asked: Path | None) -> Path:
-    """Return the path of the interpreter. Raises UsageError."""
+    """Return the path of the requested interpreter, or of this one. Raises UsageError."""
     if asked is None:
         return Path(sys.executable)
     program = shutil.which(str(asked))

@@ -1,4 +1,4 @@
-"""Contests of frameworks in a run file: equal work first, then steps in turns; rounds of stopped runs."""
+"""Contests of frameworks in a run file: proof of equal work, steps in turns, resuming stopped runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def opened(
     outputs: Outputs, planned: Sequence[str] = (), devices: Sequence[str] = ("cpu",)
 ) -> Iterator[tuple[RunFile, Mapping[str, IO[str]]]]:
-    """Open what a command writes: its run file, and a stream for each document. Raises UsageError."""
+    """Open a command's outputs and yield its run file and a stream per document. Raises UsageError."""
     from kernels.devices import open_device
     from micro.command import environment as machine
     from micro.command.outputs import open_outputs
@@ -44,7 +44,7 @@ def kept(
     measure: Callable[[RunFile], None],
     devices: Sequence[str] = ("cpu",),
 ) -> int:
-    """Open outputs, measure, report; return 0, 1 for failed or other work, or the code of a signal."""
+    """Open outputs, measure, report; return the exit code: 1 after a failed or wrong result, a signal's."""
     from micro.command.outputs import say
 
     with opened(outputs, planned, devices) as (file, streams):
@@ -60,7 +60,7 @@ def kept(
 
 
 def _interrupted(file: RunFile) -> str:
-    """Describe what a stopped run has kept, and how to resume it."""
+    """Describe the results that a stopped run has kept, and how to resume it."""
     from macro.timing.resume import TOPIC
     from reports.units import counted
 
@@ -68,7 +68,7 @@ def _interrupted(file: RunFile) -> str:
     kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
     if not kept:
         return "interrupted before there was anything to keep"
-    program = any(not prediction.batch for prediction in file.run.predictions)  # a program's processes are gone
+    program = any(not prediction.batch for prediction in file.run.predictions)  # a script cannot be resumed
     there = (
         f"kept in {file.path}" + ", --resume goes on" * (not program) if file.path else "-o FILE would have kept that"
     )
@@ -76,7 +76,7 @@ def _interrupted(file: RunFile) -> str:
 
 
 def contest(plan: Plan, entries: Sequence[Entry], margin: float, file: RunFile, say: Callable[[str], None]) -> None:
-    """Prove, take turns and write the contest; one that is in the file already is left, or resumed."""
+    """Prove equal work, time steps in turns and write the contest; resume or skip a contest in the file."""
     from macro.equality import gate
     from macro.timing import results, resume, turns
     from reports import next_run
@@ -99,7 +99,7 @@ def contest(plan: Plan, entries: Sequence[Entry], margin: float, file: RunFile, 
 
 
 def done(plan: Plan, entries: Sequence[Entry], file: RunFile) -> bool:
-    """Return whether the file holds the complete contest. Raises UsageError for one of other frameworks."""
+    """Return whether the file holds the complete contest. Raises UsageError if its frameworks differ."""
     from macro.timing import results, resume
 
     contest, names = results.contest_name(plan), [results.name(plan, entry) for entry in entries]

@@ -1,4 +1,4 @@
-"""Tables of the literature, to be measured again: one JSON file is one table."""
+"""Published benchmark tables that macro measures again, a JSON file each."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Seen:
-    """Another source's figures of a network."""
+    """Published times of a network from another source than the table."""
 
-    source: str  # which may not have the batch
-    where: str  # the machine
+    source: str  # publication, perhaps with another batch
+    where: str  # machine on which they were measured
     seconds: Mapping[str, float]  # of a step, by tool
 
 
 @dataclass(frozen=True)
 class Line:
-    """A network of the table."""
+    """A network of a table, and how it is measured here."""
 
-    name: str  # in the table
-    network: str  # … and here
-    batch: int  # of the table
-    batches: tuple[int, ...]  # of its text's pictures
-    order: str  # of its tools, fastest first, by its text
+    name: str  # name in the table
+    network: str  # name in this suite
+    batch: int  # batch of the table
+    batches: tuple[int, ...]  # batches in the publication's figures
+    order: str  # the publication's ranking of tools, fastest first
     seen: tuple[Seen, ...] = ()
-    unlike: tuple[str, ...] = ()  # why its figures were never like for like
+    unlike: tuple[str, ...] = ()  # reasons why the published figures are not like for like
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the literature."""
+    """A published benchmark table."""
 
     name: str
     source: str
-    threads: tuple[int, ...]  # its columns on processors
-    hardware: str  # these processors, with the other software
+    threads: tuple[int, ...]  # thread counts of its CPU columns
+    hardware: str  # CPUs and software of the publication
     devices: tuple[str, ...]
-    figures: str  # where its own numbers are
-    rows: Mapping[str, str]  # tools of then, by the frameworks of now that stand for them
-    passes: tuple[str, ...]  # frameworks whose forward pass and gradients are timed by themselves too
-    without: str  # what of it has no line here, and why
+    figures: str  # remark on where its numbers are published
+    rows: Mapping[str, str]  # the table's tool that each of today's frameworks stands for
+    passes: tuple[str, ...]  # frameworks whose forward pass and gradients are also timed separately
+    without: str  # parts of the table that are not measured here, and the reason
     lines: tuple[Line, ...] = ()
 
 

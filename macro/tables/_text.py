@@ -1,4 +1,4 @@
-"""Text of a table of the literature: its times measured here, beside its figures of then."""
+"""Text report of a published table: times measured here beside the published figures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reports.attribution import aligned
 from reports.figures.steps import FLOOR
 from reports.record import Result, Run
 
-BASE = "pytorch"  # of ratios
+BASE = "pytorch"  # baseline of ratios
 NOT_ASKED = "–"
-TAKEN = 3  # last columns: what a step took of the machine
+TAKEN = 3  # number of last columns: samples/s, share of the peak, memory
 
 
 def text(table: Table, run: Run, cores: int) -> str:
-    """Format all lines of the table that the run has results of, a batch at a time."""
+    """Format a block for each network and batch of the table with results in the run."""
     measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
     blocks = [
         f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
@@ -66,7 +66,7 @@ def _line(table: Table, line: Line, batch: int, results: Sequence[Result], cores
 
 
 def _below(line: Line, batch: int, results: Sequence[Result]) -> Iterator[str]:
-    """Yield who is faster than the suite's own kernels, by how much, and the command that explains it."""
+    """Yield frameworks faster than the suite's kernels, with ratios and the command that explains them."""
     timed = [x for x in results if x.seconds and x.problem["phase"] == "step"]
     for least in (x for x in timed if x.variant == FLOOR):
         compared = [(answer.over(x, least, timed), x) for x in timed if x.threads == least.threads and x is not least]
@@ -93,7 +93,7 @@ def _row(
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """Return a framework's cells; `reasons` gets why some are empty, `thirds` who is between indirect ratios."""
+    """Return a framework's cells; add reasons of empty cells to `reasons`, links of ratios to `thirds`."""
     cells = [variant]
     for count in threads:
         cells += _step(variant, count, by_cell, results, reasons, thirds)
@@ -113,7 +113,7 @@ def _step(
     reasons: dict[str, list[str]],
     thirds: set[str],
 ) -> list[str]:
-    """Return the time of a step, and its ratio to PyTorch's."""
+    """Return the cells with a step's time and its ratio to PyTorch's."""
     cell, base = by_cell.get((variant, threads, "step")), by_cell.get((BASE, threads, "step"))
     if cell is None:
         return [NOT_ASKED, NOT_ASKED]
@@ -129,7 +129,7 @@ def _step(
 
 
 def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
-    """Return the time of a cell; the reason why there is none goes to `reasons`."""
+    """Return a cell's time, or its status; add the reason of a missing time to `reasons`."""
     if cell is None:
         return NOT_ASKED
     if cell.seconds is not None:
@@ -140,7 +140,7 @@ def _time(cell: Result | None, reasons: dict[str, list[str]]) -> str:
 
 
 def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]:
-    """Yield the columns of then that have no cells."""
+    """Yield the published columns that are not measured here, with reasons."""
     more = [count for count in table.threads if count > cores]
     few = [count for count in table.threads if count <= cores and count not in threads]
     if more:
@@ -151,7 +151,7 @@ def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]
 
 
 def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iterator[str]:
-    """Yield orders and figures of then, and the present order of those tools that are still there."""
+    """Yield the published ranking and figures, and today's ranking of the same tools."""
     of = "" if batch == line.batch else f", at batch {line.batch}"
     yield f"Then, fastest first{of}: {line.order}"
     now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]

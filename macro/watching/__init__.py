@@ -1,1 +1,1 @@
-"""Steps under a tracer and perf, and the products that libraries log."""
+"""Steps watched by a tracer and by perf, and the GEMMs and convolutions that libraries log."""

@@ -1,4 +1,4 @@
-"""Messages about scripts: how long watching takes, and ends before enough was seen."""
+"""Messages about watched scripts: forecasts of the time needed, and reasons for an early end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from macro.watching.script import Script
 from reports.units import counted
 
 START = 15.0  # seconds until a script has taken its first steps and its memory is settled
-INSIDE = 6.0  # seconds of reading the last samples, operations by themselves and the script's end
-CEILINGS = 10.0  # seconds of measuring them and of taking steps apart
-ROUND = 3.0  # blocks of a round, with those that a third of the rounds has
+INSIDE = 6.0  # seconds for the last samples, operations timed in isolation and the script's end
+CEILINGS = 10.0  # seconds for measuring the machine's ceilings and attributing the time of steps
+ROUND = 3.0  # blocks in a round on average: every third round has more
 
-LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching it failed: "}  # by how; its reason
+LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching it failed: "}  # by `how`: a prefix
 MARK = (
     "mark it with two lines, `from kernelgap import step` and `with step():` around each step (python -m macro explain "
     "--help), or name a function that is one, --step module:function"
@@ -22,7 +22,7 @@ MARK = (
 
 
 class Ended(Exception):
-    """End of the script: the runner's word, the reason of a failure, steps seen before any was watched."""
+    """End of a script: `how` the runner calls it, `reason` of a failure, `steps` run before watching."""
 
     def __init__(self, how: str, reason: str, steps: int = 0) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ def late(end: Ended) -> str:
 
 
 def unseen(script: Script, torch: bool, held: bool) -> str:
-    """Return the reason why no step was seen."""
+    """Return the reason why no step was detected; `held`: the script's own profiler was active."""
     if held:
         return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
     if script.step and ":" in script.step:
@@ -45,7 +45,7 @@ def unseen(script: Script, torch: bool, held: bool) -> str:
 
 
 def early(end: Ended, program: Mapping[str, Any]) -> str:
-    """Describe an end before enough steps were watched; `program`: the script's facts, if it came so far."""
+    """Describe an end before enough steps were watched; `program`: facts received until then."""
     reason = f": {end.reason}" if end.reason else ""
     if end.how == "failed":
         missing = " (--python PATH names the interpreter that has it)" if "ModuleNotFoundError" in end.reason else ""
@@ -61,7 +61,7 @@ def early(end: Ended, program: Mapping[str, Any]) -> str:
 
 
 def explaining(scripts: int, runs: int, seconds: float) -> str:
-    """Forecast of `macro explain`: `seconds` of watching in each of `runs`."""
+    """Return the forecast of `macro explain`: `runs` of each script, with `seconds` of watching each."""
     starts, after = START * scripts * runs, INSIDE * scripts * runs + CEILINGS
     return _total(
         seconds * runs,
@@ -72,7 +72,7 @@ def explaining(scripts: int, runs: int, seconds: float) -> str:
 
 
 def changing(processes: int, seconds: float) -> str:
-    """Forecast of a command that changes a script; as many `processes` start one after another."""
+    """Return the forecast of a command that changes a script and starts `processes` one after another."""
     starts = START * processes + INSIDE
     return _total(seconds, "measuring", f"{starts:.0f} s until memory is settled", starts)
 
@@ -82,6 +82,6 @@ def _total(seconds: float, what: str, beside: str, more: float) -> str:
 
 
 def settled(took: float, scripts: int, seconds: float, block: float) -> str:
-    """Forecast once memory is settled; `block`: seconds of a block of each script, of long steps more than asked."""
+    """Return the forecast once memory is settled; `block`: seconds of a block, summed over the scripts."""
     rest = max(seconds, FEWEST * ROUND * block) + INSIDE * scripts
     return f"memory is settled after {took:.0f} s: watching takes about {rest:.0f} s more"

@@ -1,7 +1,7 @@
-"""A recording in a file of its own, NAME.kg: JSON lines, each with its kind; a reader skips kinds it does not know.
+"""Recording files NAME.kg: JSON lines with a `kind` each; a reader skips kinds that it does not know.
 
-`program` comes first, with the format; then a `process` for each that was watched, `started` (plain steps on the heap
-that it starts with), `called` (operations with their shapes), `ended`.
+Kinds in order: `program` (with the format), a `process` for each watched process, `started` (plain steps on the
+initial heap), `called` (operations with their shapes), `ended`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SUFFIX = ".kg"
 
 
 def beside(run_file: Path, number: int, count: int) -> Path:
-    """Return the path of a run file's recording; of several each has its letter."""
+    """Return the path of the recording beside a run file; with two recordings, the name ends in -a or -b."""
     side = f"-{'ab'[number]}" if count > 1 else ""
     return run_file.with_name(f"{run_file.stem}{side}{SUFFIX}")
 
 
 def write(recording: Recording, path: Path) -> None:
-    """Write a recording in place of what is there, at once. Raises UsageError where it cannot be written."""
+    """Write a recording, atomically replacing an existing file. Raises UsageError if it cannot be written."""
     import msgspec
 
     part = path.with_name(path.name + ".part")
@@ -54,7 +54,7 @@ def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
 
 
 def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
-    """Pack events: names once; of each its name's number, and its start after the one before."""
+    """Return events as columns: names as indices into `names`, start times delta-coded, ends as durations."""
     names: dict[str, int] = {}
     columns: dict[str, list[Any]] = {field: [] for field in Event._fields}
     before = 0
@@ -77,7 +77,7 @@ def _events(columns: dict[str, list[Any]]) -> list[Event]:
 
 
 def read(path: Path) -> Recording:
-    """Read a recording. Raises UsageError for a file that is none."""
+    """Read a recording. Raises UsageError if the file is not a recording or holds no steps."""
     import msgspec
 
     recording = Recording({})
@@ -95,7 +95,7 @@ def read(path: Path) -> Recording:
 
 
 def _take(recording: Recording, line: dict[str, Any]) -> None:
-    """Add one line's record to the recording."""
+    """Add the content of a line to the recording. Raises ValueError for a later format."""
     kind = line.pop("kind")
     if kind == "program":
         if line.pop("format") > FORMAT:

@@ -1,7 +1,7 @@
-"""Calls of a framework's libraries, from the libraries' log of a step in a process that is not timed.
+"""Library calls of a framework, read from the logs of MKL and oneDNN for a step in an untimed process.
 
-A log gives sizes, transpositions and the algorithms of convolutions, and is believed for nothing else. XLA's is not
-asked for: what it has oneDNN multiply are panels that it packed itself, no product of the network.
+Only sizes, transpositions and convolution algorithms are taken from a log. XLA's log is not used: XLA calls oneDNN
+on panels that it packed itself, which are no products of the network.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from macro.timing.entry import HANGS, Entry, Plan
 from micro.planning.library_log import algorithms, read
 
 TALK = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
-TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in what a framework says of its libraries
+TALKERS = ("Math Kernel", "MKL", "oneDNN")  # in the library names that a framework reports
 PRIMITIVES = ("convolution", "deconvolution", "gemm", "inner_product", "matmul", "reorder", "rnn")
 PRODUCTS = r"MKL \w*(GEMM|GEMV|GER|SYRK|SYMM|TRSM|TRMM)\w*|oneDNN (" + "|".join(PRIMITIVES) + ")"
-PROBE = 1e-6  # of the largest product: smaller ones ask whether a library is there
+PROBE = 1e-6  # of the largest product's flops: smaller products only probe whether a library works
 
 
 def talked(text: str, steps: int) -> dict[str, float]:
-    """Return seconds of a step by call, from what a library printed of so many steps."""
+    """Return seconds per step by call, parsed from a library's log of `steps` steps."""
     seconds: dict[str, float] = {}
     for (word, _), calls in read(text).calls.items():
         if calls.seconds is not None and re.match(PRODUCTS, word):
@@ -38,14 +38,14 @@ def talked(text: str, steps: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Logged:
-    """Different products, each once, and the algorithms of convolutions."""
+    """Distinct matrix products that a library logged, and the algorithm of each logged convolution."""
 
     products: list[Gemm] = field(default_factory=list)
     convolutions: dict[Conv, str] = field(default_factory=dict)
 
 
 def logged(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -> Logged:
-    """Run a step with the libraries' logs on; return nothing where no library has one, or it fails."""
+    """Return the products logged in one step; none if no library writes a log or the process fails."""
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
         return Logged()

@@ -1,4 +1,4 @@
-"""Processor time of a script, of what looks at it, and of everybody else: who had the cores while it ran."""
+"""CPU time of a script and of other processes: how much of the cores' time the script lost to others."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from micro.worker.counters import Counters
 
 
 class Load(NamedTuple):
-    """Seconds in a block of plain steps."""
+    """CPU seconds of a script and of other processes during a block of plain steps."""
 
     ran: float  # processor time of the script
-    queued: float  # its threads were runnable, and another task had the core
-    others: float  # processor time of processes that are neither the script's nor this command's, before it too
+    queued: float  # waiting time of the script's threads, runnable while another task had the core
+    others: float  # CPU time of processes outside the script and this command, also just before the block
 
 
 def taken(blocks: Sequence[Load]) -> float | None:
-    """Return the share of the script's processor time that others had; None for no blocks.
+    """Return the share of the script's runnable time that it lost to other processes; None without blocks.
 
-    Threads are queued behind their own process and its children too, so that others took no more than they ran.
+    The time lost is at most the others' CPU time: threads also queue behind threads of their own process.
     """
     if not blocks:
         return None
@@ -32,9 +32,9 @@ def taken(blocks: Sequence[Load]) -> float | None:
 
 
 def others() -> float | None:
-    """Return the seconds that this process's cores have worked so far, without it and its descendants.
+    """Return the CPU seconds used so far on this process's cores by all but it and its descendants.
 
-    None where the system does not list children: a script's own time would count as that of others.
+    None where the system does not list children: a script's CPU time would count as that of others.
     """
     if not Path("/proc/thread-self/children").exists():
         return None
@@ -46,7 +46,7 @@ def _descendants_time(pid: int) -> float:
 
 
 def processor_time(pid: int) -> float:
-    """Return the seconds that a process has used so far, with its ended children; 0 where it has ended."""
+    """Return the CPU seconds of a process and its ended children so far; 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -55,7 +55,7 @@ def processor_time(pid: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Return the living children of a process, such as workers of a data loader; none where they are not listed."""
+    """Return the pids of a process's living children, such as loader workers; empty if none are listed."""
     pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended

@@ -1,4 +1,4 @@
-"""A round's data in few bytes of JSON, and back: for a note of a run file."""
+"""Compact JSON form of a round's data for notes of a run file: unique values once, times delta-coded."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from macro.watching.perf import Sample, Switch
 from macro.watching.recording import Blocks, Watched
 
-FIRST_PERIOD = 1_000_000  # nanoseconds between two samples, of files that do not say
-Nanoseconds: TypeAlias = int | float  # some tracers have parts of one
+FIRST_PERIOD = 1_000_000  # nanoseconds between two samples, for files without a period
+Nanoseconds: TypeAlias = int | float  # some tracers report fractions
 
 
 @dataclass
 class Packed(Blocks):
-    """Watched data with each name once, and times in nanoseconds since the one before."""
+    """Watched data with unique values stored once and times delta-coded in nanoseconds."""
 
     levels: dict[str, list[float]]  # these five without a default: a note that lacks one cannot be read
     faults: list[float]
@@ -23,18 +23,18 @@ class Packed(Blocks):
     steps: list[tuple[int, int, float, float]]
     rounds: list[int]
     period: int = FIRST_PERIOD
-    span_kinds: list[dict[str, Any]] = field(default_factory=list)  # all of a span but its times
-    spans: list[tuple[Nanoseconds, Nanoseconds, int]] = field(default_factory=list)  # start, how long it took, kind
+    span_kinds: list[dict[str, Any]] = field(default_factory=list)  # spans without times
+    spans: list[tuple[Nanoseconds, Nanoseconds, int]] = field(default_factory=list)  # start, duration, index of kind
     sample_kinds: list[tuple[int, str, str]] = field(default_factory=list)  # thread, symbol, module
-    samples: list[tuple[int, int]] = field(default_factory=list)  # time, kind
+    samples: list[tuple[int, int]] = field(default_factory=list)  # time, index of kind
     switch_kinds: list[tuple[int, str]] = field(default_factory=list)  # thread, state
-    switches: list[tuple[int, int]] = field(default_factory=list)  # time, kind
+    switches: list[tuple[int, int]] = field(default_factory=list)  # time, index of kind
     fault_kinds: list[tuple[int, str, str]] = field(default_factory=list)  # as sample_kinds
     page_faults: list[tuple[int, int]] = field(default_factory=list)
 
 
 def packed(watched: Watched) -> Packed:
-    """Pack watched data for a note."""
+    """Pack watched data for a note of a run file."""
     note = Packed(**_blocks(watched))
     span_kinds = [{name: x[name] for name in x if name not in ("start", "end")} for x in watched.spans]
     note.span_kinds, starts = _numbered(zip((x["start"] for x in watched.spans), span_kinds, strict=True))
@@ -48,7 +48,7 @@ def packed(watched: Watched) -> Packed:
 
 
 def unpacked(note: Packed) -> Watched:
-    """Restore watched data. Raises IndexError where a note is malformed."""
+    """Restore watched data from a note. Raises IndexError if the note is malformed."""
     watched = Watched(**_blocks(note))
     starts = _times([(start, kind) for start, _, kind in note.spans], note.span_kinds)
     both = zip(starts, note.spans, strict=True)
@@ -65,7 +65,7 @@ def _blocks(data: Blocks) -> dict[str, Any]:
 
 
 def _numbered(things: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, int]]]:
-    """Return the different kinds; of each thing the time since the one before and its kind's number."""
+    """Return the unique kinds, and for each (time, kind) the delta-coded time and the kind's index."""
     kinds, numbers, rows, before = list[Any](), dict[str, int](), list[tuple[Any, int]](), 0
     for time, kind in things:
         number = numbers.setdefault(repr(kind), len(kinds))
@@ -77,7 +77,7 @@ def _numbered(things: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[
 
 
 def _times(rows: Sequence[tuple[Any, int]], kinds: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the time and the kind of each thing."""
+    """Yield the time and the kind of each delta-coded row."""
     at = 0
     for gap, number in rows:
         at += gap

@@ -1,4 +1,4 @@
-"""Neutral samples of a process: perf on the software clock, switched on by the process itself around its steps."""
+"""Samples by perf, the same for every framework; a process switches them on only around its steps."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from kernels.doctor.perf import rights
 from kernels.errors import LaunchError
 from macro.watching.load import processor_time
 
-# Nanoseconds of processor time between two samples of a thread, a prime, so that steps of whole milliseconds are not
-# seen at the same places again and again; a fourth of it cost a step 6 to 9 %.
+# Nanoseconds of CPU time between two samples of a thread: a prime, so that steps of whole milliseconds are not sampled
+# at the same places again and again. A quarter of this period slowed a step by 6 to 9 %.
 PERIOD = 997_123
-FAULTS = 11  # page faults between two of which one is seen
+FAULTS = 11  # page faults per recorded page fault
 PATIENCE = 60.0  # seconds for perf to end a file and begin another
-POLL = 0.002  # seconds between two looks whether it has
-# oneDNN then writes the names of what it generates (the driver takes the file away with the process); 4 would write
-# another format, which leaves them unnamed here.
+POLL = 0.002  # seconds between two checks for the new file
+# oneDNN then writes a perf map with the names of generated kernels (deleted when the process is closed); 4 would write
+# a jitdump, which leaves the kernels unnamed here.
 NAMED = {"ONEDNN_JIT_PROFILE": "2"}
-# Both may have blanks and parentheses: `f(int) (/usr/lib/a.so (deleted))`.
+# Symbol and module may both contain blanks and parentheses: `f(int) (/usr/lib/a.so (deleted))`.
 SEEN = re.compile(r"(.+?) \(([/\[].*|[^()]*)\)\s*")
-# `process/thread seconds.nanoseconds: event: rest`; without the process, and the event, as of a single one.
+# `process/thread seconds.nanoseconds: event: rest`; without process, and without event if perf records a single event.
 LINE = re.compile(r"\s*(?:(\d+)/)?(\d+)\s+(\d+)\.(\d+):\s+(?:(\S+):\s+)?(\S+)\s+(.*)")
 
 
 class Sample(NamedTuple):
-    """A thread was in this function at that time; PERIOD nanoseconds of processor time lie between two of them."""
+    """Function that a thread ran at a sampled time; stands for PERIOD nanoseconds of CPU time."""
 
     thread: int
     time: int  # monotonic nanoseconds
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """A thread comes to run (`in`), waits of its own accord (`out`), or is pushed aside (`preempt`)."""
+    """Context switch of a thread: it starts to run (`in`), blocks (`out`) or is preempted (`preempt`)."""
 
     thread: int
     time: int
@@ -51,7 +51,7 @@ class Switch(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Data of perf; each of `faults`, page faults, stands for FAULTS of them."""
+    """Samples, context switches and page faults by perf; each of `faults` stands for FAULTS page faults."""
 
     samples: list[Sample]
     switches: list[Switch]
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
 @functools.cache
 def missing() -> str | None:
-    """Return the reason why there are no samples here, or None."""
+    """Return the reason why perf cannot sample here, or None if it can."""
     if shutil.which("perf") is None:
         return "perf is not here (Debian: apt-get install linux-perf)"
     ran = subprocess.run(
@@ -75,12 +75,12 @@ def missing() -> str | None:
 
 
 def sees_kernel() -> bool:
-    """Return whether the operating system's share is in the samples."""
+    """Return whether perf may sample kernel code."""
     return rights().kernel_samples is True
 
 
 def limits() -> list[str]:
-    """Return what samples lack here, as conditions of an explanation."""
+    """Return the limits of sampling here, listed among an explanation's conditions; empty without limits."""
     if reason := missing():
         return [f"no samples: {reason}; the operating system's share is inside the rows"]
     return [] if sees_kernel() else ["perf sees no kernel code here: the operating system's share is in the residual"]
@@ -91,7 +91,7 @@ def _rights() -> str:
 
 
 def _events() -> list[str]:
-    """Return the options of both events, each with a period of its own, in the kernel where permitted."""
+    """Return perf's options for CPU-clock and page-fault events, including the kernel where permitted."""
     rights = "" if sees_kernel() else "u"
     return ["-e", f"cpu-clock/period={PERIOD}/{rights}", "-e", f"page-faults/period={FAULTS}/{rights}"]
 
@@ -99,11 +99,11 @@ def _events() -> list[str]:
 class Sampler:
     """perf attached to a process; it samples between `enable` and `disable` on `fifos`. Raises OSError.
 
-    Attach it before the process starts threads, which then inherit the main thread's events. A thread that is there
-    already has descriptors, and perf polls without pause once it ends, as a data loader's do at each epoch's end.
+    Attach perf before the process starts threads: new threads inherit the main thread's events. For a thread that runs
+    already, perf opens descriptors, and busy-polls them once the thread ends (a data loader's at each epoch's end).
 
-    On a signal perf ends its file and begins another one (--switch-output), which has the maps of the process too: each
-    is whole by itself. The file that is being written is not: its header comes last.
+    On a signal, perf closes its file and begins another (--switch-output), with the process's memory maps again: each
+    closed file can be read alone. The file being written cannot: its header is written last.
     """
 
     def __init__(self, pid: int, folder: Path) -> None:
@@ -123,7 +123,7 @@ class Sampler:
             )
 
     def attached(self) -> None:
-        """Wait until perf is attached. Raises LaunchError."""
+        """Wait until perf is attached. Raises LaunchError if perf ends or does not answer."""
         control, answer = handles = [os.open(fifo, os.O_RDWR) for fifo in self.fifos]
         end = time.monotonic() + PATIENCE
         try:
@@ -136,12 +136,12 @@ class Sampler:
                 os.close(handle)
 
     def renew(self) -> None:
-        """Drop what was seen; the next file has the maps of libraries that were loaded since. Raises LaunchError."""
+        """Drop all samples so far; the next file maps libraries loaded since the last. Raises LaunchError."""
         for path in self._switched():
             path.unlink()
 
     def read(self) -> Seen:
-        """Return what was seen since the last time, while the process is alive. Raises LaunchError."""
+        """Return the data recorded since the last read; the process must be alive. Raises LaunchError."""
         seen = Seen([], [], [])
         for path in self._switched():
             command = ["perf", "script", "-i", str(path), "--ns", "--show-switch-events"]
@@ -153,7 +153,7 @@ class Sampler:
         return seen
 
     def _switched(self) -> list[Path]:
-        """End perf's file; return all that were not read: several after an interrupt. Raises LaunchError."""
+        """End perf's file; return all unread files, several after an interrupt. Raises LaunchError."""
         before, end = len(self._ended()), time.monotonic() + PATIENCE
         self._process.send_signal(signal.SIGUSR2)
         while len(ended := self._ended()) <= before:
@@ -162,12 +162,12 @@ class Sampler:
         return ended
 
     def _check(self, end: float) -> None:
-        """Raise LaunchError where perf has ended, or has not answered until `end`."""
+        """Raise LaunchError if perf has ended or the time is past `end`."""
         if self._process.poll() is not None or time.monotonic() > end:
             raise LaunchError(f"perf took no samples: {self.last_message()}")
 
     def seconds(self) -> float:
-        """Return the processor time of perf so far."""
+        """Return the CPU seconds that perf has used so far."""
         return processor_time(self._process.pid)
 
     def last_message(self) -> str:
@@ -176,7 +176,7 @@ class Sampler:
         return lines[-1] if lines else "it says nothing"
 
     def _ended(self) -> list[Path]:
-        """Return the files that perf has finished; each has the time in its name."""
+        """Return the files that perf has finished, oldest first (their names end with a time)."""
         return sorted(self._data.parent.glob(f"{self._data.name}.[0-9]*"))
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Sampler:
 
 
 def parsed(text: str, process: int | None = None) -> Seen:
-    """Parse `perf script`; other processes than `process`, such as its children, are left out."""
+    """Parse the output of `perf script`; with `process`, drop other processes, such as its children."""
     seen = Seen([], [], [])
     for line in text.splitlines():
         words = LINE.match(line)

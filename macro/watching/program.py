@@ -1,4 +1,4 @@
-"""A user's own script watched in its own loop: plain steps, with spans, with samples, with both, in turns."""
+"""A user's script watched in its own loop: blocks of steps plain, with spans, with samples, with both."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from macro.watching.script import Program, Script
 from micro.worker.client import Died
 from reports.units import counted
 
-MOST_EVENTS = 12_000  # of a block: reading one costs some 10 µs
-SHORT = 1.0  # seconds of a step, below which the first of a block is discarded
-SETTLED = 0.1  # by so much of them at most page faults differ between two blocks of a heap that has settled …
-FEW = 64  # … or so many pages, that a step has more than the one with fewest, of a heap that keeps its memory
-SETTLING = 15.0  # seconds that a heap is waited for
-TRACED = 3  # blocks with everything, before any counts
-LEAST = 2  # rounds of which there is an interval
+MOST_EVENTS = 12_000  # in a block: reading an event takes some 10 µs
+SHORT = 1.0  # seconds: of shorter steps, the first of each block is discarded
+SETTLED = 0.1  # largest relative difference of page faults between two blocks once the heap has settled …
+FEW = 64  # … or this many faults a step; also the faults above the fewest that a heap that keeps its memory may have
+SETTLING = 15.0  # seconds to wait at most for the heap to settle
+TRACED = 3  # discarded blocks with all instruments, before the first round
+LEAST = 2  # rounds that an interval needs
 STARTED = 6  # blocks on the heap that the program starts with
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
@@ -43,10 +43,10 @@ def watch(
     keep: Callable[[Sequence[Recording]], None],
     largest: Callable[[Recording], Sequence[dict[str, Any]]] | None = None,
 ) -> list[Recording]:
-    """Run the scripts in turns until enough of their steps were seen. Raises SuiteError.
+    """Run the scripts in turns until enough of their steps were watched. Raises SuiteError.
 
-    `keep` is given what was seen so far, now and then; `largest` chooses operations that are called again at the end;
-    `streams`: where they print to, and their errors.
+    `keep` receives the recordings so far, now and then; `largest` chooses the operations that are timed in isolation at
+    the end; `streams`: for the scripts' output and errors.
     """
     began = time.monotonic()
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def watch(
             if largest:
                 _beside(looks, largest)
         except Ended:
-            pass  # what was seen until then counts: each look says why it ended
+            pass  # the rounds until then count: each observer has recorded the end's reason
         except (KeyboardInterrupt, SystemExit):
             if len(looks) == len(scripts):
                 _interrupted(looks, keep)
@@ -84,7 +84,7 @@ def watch(
 
 
 def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Keep the rounds so far, if each script has enough for an interval."""
+    """Pass the rounds so far to `keep`, if each script has enough rounds for an interval."""
     for look in looks:
         look.recording.ended = "interrupted"
         look.finish()
@@ -93,7 +93,7 @@ def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recor
 
 
 def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Run rounds until the budget is spent, and there are enough."""
+    """Run rounds until the budget is spent and enough rounds are done."""
     for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
         if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
             looks[0].say(counted(turn.number, "round"))
@@ -104,7 +104,7 @@ def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]
 
 
 def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
-    """Record what libraries log, and the largest operations by themselves."""
+    """For PyTorch, record the libraries' logs, and time the largest operations in isolation."""
     for look in looks:
         with look.record_end():
             if look.torch:
@@ -113,7 +113,7 @@ def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequ
 
 
 class ScriptObserver(Observer):
-    """A script and perf beside it."""
+    """Observer of a user's script, with perf beside it where available."""
 
     tries = 6
 
@@ -122,12 +122,12 @@ class ScriptObserver(Observer):
         self.script, self.program, self.say = script, program, say
         self.watched, self.skip, self.torch = Watched(), 1, False
         self.recording = Recording({}, [self.watched])
-        self.since = 0.0, 0.0  # monotonic and perf's seconds when settled
-        self.block_seconds = 0.0  # of the last block, with what is done before and after it
+        self.since = 0.0, 0.0  # monotonic seconds and CPU seconds of perf when memory had settled
+        self.block_seconds = 0.0  # of the last block, with the work around its steps
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Record why the script ends in here. Raises Ended; SuiteError where too little was seen."""
+        """Record the reason if the script ends in here. Raises Ended; SuiteError after too few rounds."""
         try:
             yield
         except Ended as end:
@@ -135,7 +135,7 @@ class ScriptObserver(Observer):
             raise
 
     def sample(self, folder: Path, stack: ExitStack) -> None:
-        """Attach perf, which `stack` ends, before the script begins. Raises SuiteError, Ended, OSError."""
+        """Attach perf before the script begins; `stack` closes perf. Raises SuiteError, Ended, OSError."""
         self._first(False, time.monotonic() + self.script.patience)
         self.attach(self.program.pid, folder, stack).attached()
 
@@ -169,7 +169,7 @@ class ScriptObserver(Observer):
         self.say(f"steps end with {facts['step']}{version}")
 
     def _first(self, begun: bool, end: float) -> Reply | None:
-        """Return the next message. Raises Ended; UsageError where the process sends nothing at all."""
+        """Return the next message, or None after `end`. Raises Ended, or UsageError before any message."""
         try:
             return self._message(end)
         except Ended as ended:
@@ -179,7 +179,7 @@ class ScriptObserver(Observer):
             raise UsageError(f"--python {python}: no Python 3.9 or later that runs scripts: {ended.reason}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
-        """Return the next message; None where none comes by then. Raises Ended."""
+        """Return the next message; None if none arrives before `end` (monotonic seconds). Raises Ended."""
         try:
             message = self.program.poll(max(0.0, end - time.monotonic()))
         except Died as error:
@@ -199,7 +199,7 @@ class ScriptObserver(Observer):
         return message
 
     def settle(self) -> None:
-        """Run plain steps until page faults are steady, on both heaps; then discard one traced step, keep shapes."""
+        """Run steps until page faults are steady, on both heaps; record shapes once; discard traced blocks."""
         took = self.plain(self.block(1))
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
@@ -218,7 +218,7 @@ class ScriptObserver(Observer):
             most = max(1, len(self.block(1, spans=True).events) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
             self.recording.called = reply.called(self.block(1, spans=True, shapes=True).reply)
-            for _ in range(TRACED):  # a tracer's memory makes the program's grow, until both have theirs
+            for _ in range(TRACED):  # with a tracer in the heap, memory grows until both have enough
                 self.block(self.traced, spans=True, samples=True)
             self._steady()
         self._knock()
@@ -227,13 +227,13 @@ class ScriptObserver(Observer):
             self.since = time.monotonic(), self.sampler.seconds()
 
     def logged(self) -> None:
-        """Record what libraries log of their calls, in steps that are not timed."""
+        """Record the seconds of each call that libraries log, in untimed steps."""
         printed = self.block(self.count, logs=True).reply["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):
             self.recording.program["logged"] = logged
 
     def again(self, calls: Sequence[dict[str, Any]]) -> None:
-        """Time operations called by themselves, which no step has."""
+        """Time operations in isolation, outside any step, with warm and with cold caches."""
         timed, cache = [], open_device("cpu").limits().usable_cache
         for call in calls:
             answer = self._ask("again", self.patience, do="again", call=call["call"], cache=cache)
@@ -245,7 +245,7 @@ class ScriptObserver(Observer):
             self.recording.program["again"] = timed
 
     def _knock(self) -> None:
-        """Check what of a model can be left out. Raises UsageError for what cannot."""
+        """Check that each parameter or module of --knock-out can be left out. Raises UsageError if not."""
         for path in self.script.knock_out:
             answer = self._ask("knock", HANGS, do="knock", path=path)
             self.plain(self.block(self.count))
@@ -256,7 +256,7 @@ class ScriptObserver(Observer):
             self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:
-        """Run plain blocks until page faults are steady."""
+        """Run plain blocks until page faults are steady, SETTLING seconds at most."""
         end, before = time.monotonic() + SETTLING, float("inf")
         while time.monotonic() < end:
             self.plain(self.block(self.count))
@@ -266,7 +266,7 @@ class ScriptObserver(Observer):
             before = self.faults
 
     def round(self, number: int, order: random.Random) -> None:
-        """Run plain and traced blocks, in random order; seldom each instrument alone."""
+        """Run plain and traced blocks, in random order; every third round also each instrument alone."""
         self.seen = Watched(rounds=[number] * self.traced, traces=self.torch)
         looks: list[Callable[[], object]] = [self._p0, partial(self.watched_level, self.torch)]
         looks += [partial(self._without, path) for path in self.script.knock_out]
@@ -284,21 +284,21 @@ class ScriptObserver(Observer):
         self.level("P0", self.plain(self.undisturbed(self.count)))
 
     def _without(self, path: str) -> None:
-        """Run plain steps without a parameter's gradient, or a module."""
+        """Run a block without the parameter's gradient or the module at `path`, and record its level."""
         self.level(f"without {path}", self.block(self.count, without=path).seconds(self.one_thread))
 
     def few(self) -> int:
-        """Return the page faults by which steps may differ, few on a heap that keeps its memory."""
+        """Return the page faults by which steps may differ: few if the heap keeps freed memory."""
         return MANY if self.recording.program["heap"] == "default" else FEW
 
     def undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Block:
-        """Run a block in which the program's memory does not grow."""
+        """Run a block in which memory does not grow, and note the fewest page faults of a step."""
         block = super().undisturbed(count, spans, samples)
         self.fewest = min(self.fewest, self.faults)
         return block
 
     def block(self, count: int, spans: bool = False, samples: bool = False, **more: Any) -> Block:
-        """Run a block of steps; `more`: with `shapes`, `without` a parameter or module, with `logs` of libraries."""
+        """Run a block of steps; `more`: `shapes` recorded, `without` a parameter or module, library `logs`."""
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": False}
         before, began = load.others(), time.monotonic()
@@ -306,7 +306,7 @@ class ScriptObserver(Observer):
         block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
         self.faults = sum(block.faults) / count
-        self.recording.program["peak"] = answer["peak"]  # bytes that it had in memory at most
+        self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
         return block
 
     def read(self) -> list[Watched]:
@@ -316,12 +316,12 @@ class ScriptObserver(Observer):
             self.recording.program["perf"] = (perf_seconds - self.since[1]) / (now - self.since[0])
         self.sampled()
         unread = list(self.unread)
-        while self.unread:  # an interrupt loses one round at most, and leaves none to be added twice
+        while self.unread:  # an interrupt loses at most one round, and adds none twice
             self.watched.add(self.unread.pop(0))
         return unread
 
     def over(self, end: Ended) -> None:
-        """Record an early end: what was seen counts where it is enough. Raises SuiteError."""
+        """Record an early end of the script. Raises SuiteError if fewer than LEAST rounds were watched."""
         count = len(self.watched.levels.get("P3", [])) + len(self.unread)
         self.recording.ended = ends.late(end)
         if end.how == "usage":
@@ -330,12 +330,12 @@ class ScriptObserver(Observer):
             raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
 
     def finish(self) -> None:
-        """Read the last samples while the process is there, by which perf looks up names."""
+        """Read the last samples while the process is alive: perf needs it to resolve symbols."""
         with suppress(LaunchError, OSError):
             self.read()
 
     def end(self) -> None:
-        """Let the script go: it is ended, or goes on alone (`--stop never`)."""
+        """Release the script and wait until it ends, ENDING seconds at most unless `--stop never` is given."""
         with suppress(LaunchError):
             self.program.send({"do": "bye"})
         patience = None if self.script.stop == "never" else time.monotonic() + ENDING

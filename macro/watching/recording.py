@@ -1,4 +1,4 @@
-"""Recording of watched steps, round by round: data alone, the same for every kind of program."""
+"""Data of watched steps, round by round, in the same form for frameworks and for scripts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ SIDES = 2
 
 
 class Event(NamedTuple):
-    """An operation, a node of autograd or a call of a module, by the framework's own profiler."""
+    """Traced interval: an operation, an autograd node or a module call, from the framework's profiler."""
 
     name: str
     start: int  # monotonic nanoseconds
     end: int
-    thread: int  # of the system
-    sequence: int  # autograd's number, -1 where it has none
-    lane: int  # the profiler's number of the thread
-    forward: int  # of the thread whose forward operation a node belongs to; 0: none
+    thread: int  # thread id of the operating system
+    sequence: int  # autograd's sequence number, -1 if none
+    lane: int  # thread id of the profiler
+    forward: int  # lane of the forward operation that an autograd node belongs to; 0: none
 
 
 class Called(NamedTuple):
-    """An operation with what it was called with."""
+    """Traced operation with the shapes, strides, types and values of its inputs."""
 
     event: Event
-    shapes: list[Any]  # of each input; a list of them for a list of tensors
+    shapes: list[Any]  # of each input; for a list of tensors, a list of shapes
     strides: list[Any]
     types: list[str]
-    arguments: list[Any]  # values of those that are no tensors
+    arguments: list[Any]  # values of the inputs that are not tensors
 
 
 @dataclass
@@ -40,34 +40,34 @@ class Blocks:
     """Blocks of a process's steps by level: P0 plain, P1 spans, P2 samples, P3 both."""
 
     levels: dict[str, list[float]] = field(default_factory=dict)  # seconds of a step, by level
-    faults: list[float] = field(default_factory=list)  # of plain steps, as system
-    system: list[float] = field(default_factory=list)
-    # Of P3: start, end; seconds of processor time and of waiting of its own accord.
+    faults: list[float] = field(default_factory=list)  # page faults of a plain step, by block
+    system: list[float] = field(default_factory=list)  # seconds of a plain step in the operating system, by block
+    # Steps at P3: start and end in nanoseconds; CPU seconds; seconds blocked.
     steps: list[tuple[int, int, float, float]] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)  # of each of these
-    calls: list[tuple[list[str], str | None]] = field(default_factory=list)
-    # Seconds of each call, by repetition, and beside them the plain step of the same round.
+    rounds: list[int] = field(default_factory=list)  # number of the round of each entry of `steps`
+    calls: list[tuple[list[str], str | None]] = field(default_factory=list)  # replayed: rows and column of each call
+    # For each replay: seconds of the same round's plain step, and of each call.
     replays: list[tuple[float, list[float]]] = field(default_factory=list)
-    traces: bool = True  # whether its adapter tells spans
+    traces: bool = True  # whether the framework's adapter reports spans
     faulted: dict[str, list[float]] = field(default_factory=dict)  # page faults of a step, by level
     period: int = PERIOD  # nanoseconds that a sample stands for
-    retaken: int = 0  # blocks of watched steps that were taken again: its memory grew in them
-    watched_system: list[float] = field(default_factory=list)  # as system, of P3
+    retaken: int = 0  # blocks that were repeated because memory grew in them
+    watched_system: list[float] = field(default_factory=list)  # as `system`, of steps at P3
     load: list[Load] = field(default_factory=list)  # of each block of plain steps
 
 
 @dataclass
 class Watched(Blocks):
-    """One process, or what a round added to it."""
+    """Data of a watched process, or of one of its rounds."""
 
     spans: list[dict[str, Any]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
-    page_faults: list[Sample] = field(default_factory=list)  # each stands for perf.FAULTS of them
-    events: list[Event] = field(default_factory=list)  # of a program whose spans are told only when it is explained
+    page_faults: list[Sample] = field(default_factory=list)  # each stands for perf.FAULTS page faults
+    events: list[Event] = field(default_factory=list)  # of a script, whose spans are derived later
 
     def level(self, name: str, seconds: float, faults: float) -> None:
-        """Add a block of steps at this level: seconds and page faults of a step."""
+        """Add a block of steps at level `name`: seconds and page faults of a step."""
         self.levels.setdefault(name, []).append(seconds)
         self.faulted.setdefault(name, []).append(faults)
 
@@ -84,7 +84,7 @@ class Watched(Blocks):
         self.traces, self.retaken = self.traces and more.traces, self.retaken + more.retaken
 
     def sampled(self, seen: Seen) -> None:
-        """Keep what perf saw from its first step to its last."""
+        """Add the part of perf's data that lies between the first and the last of `steps`."""
         if self.steps:
             first, last = self.steps[0][0], self.steps[-1][1]
             self.samples += [sample for sample in seen.samples if first <= sample.time <= last]
@@ -94,30 +94,30 @@ class Watched(Blocks):
 
 @dataclass(frozen=True)
 class Round:
-    """A round of a process of a side."""
+    """A watched round: its data, and the side and process in which it ran."""
 
-    side: int  # 0 or 1: of the two that are compared
+    side: int  # 0 or 1: index of the compared framework
     process: int
-    number: int  # in its process
+    number: int  # counted in its process
     seconds: float  # from the beginning of the first round to its end
-    ended: bool  # whether `watched` is what was seen after the last round, which came before by itself
+    ended: bool  # whether `watched` is the closing plain block after the last round, not that round itself
     watched: Watched
-    about: dict[str, Any] = field(default_factory=dict)  # in the first, what the process reports of itself
+    about: dict[str, Any] = field(default_factory=dict)  # in round 0: identity and build that the process reports
 
 
 @dataclass
 class Recording:
-    """Observations of one program's steps."""
+    """Recording of a script's steps, with facts about the script and its processes."""
 
-    program: dict[str, Any]  # its words, interpreter, framework, threads, heap, where its steps end
+    program: dict[str, Any]  # arguments, interpreter, framework, threads, heap, end of a step
     processes: list[Watched] = field(default_factory=list)
-    started: Watched | None = None  # plain steps on its initial heap, where the others are on one that keeps memory
+    started: Watched | None = None  # plain steps on the initial heap, if the others keep freed memory
     called: list[Called] = field(default_factory=list)  # operations of some steps, with their shapes
     ended: str = ""  # how the program ended
 
     @property
     def threads(self) -> int:
-        """Threads of the program; 1 where it does not tell."""
+        """Threads of the program; 1 if not recorded."""
         return int(self.program.get("threads") or 1)
 
     @property
@@ -127,7 +127,7 @@ class Recording:
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:
-    """Return how far each pair of processes came: their last common round, and whether both ended."""
+    """Return for each pair of processes its last common round, its seconds, and whether both ended."""
     taken = []
     for process in sorted({round_.process for round_ in rounds}):
         of_process = [round_ for round_ in rounds if round_.process == process]
@@ -140,12 +140,12 @@ def pairs(rounds: Sequence[Round]) -> list[Taken]:
 
 
 def counting(taken: Sequence[Taken]) -> list[Taken]:
-    """Return the pairs with enough rounds."""
+    """Return the pairs with at least FEWEST rounds."""
     return [pair for pair in taken if pair.number + 1 >= FEWEST]
 
 
 def processes(rounds: Sequence[Round], side: int) -> list[Watched]:
-    """Return the processes of a side that count, each with the rounds that its pair has too."""
+    """Return a side's processes with at least FEWEST rounds, cut to the rounds that both sides have."""
     merged = []
     for pair in counting(pairs(rounds)):
         process = Watched()

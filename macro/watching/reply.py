@@ -1,6 +1,6 @@
-"""Replies of a script's process to a block of steps.
+"""Parsed replies of a script's process to a request for a block of steps.
 
-A step in them: start, end, processor time, seconds in the operating system, page faults."""
+Each step in a reply is (start, end, CPU time, time in the operating system, page faults), times in nanoseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from macro.watching.rounds import Block
 
 
 def events(reply: Mapping[str, Any]) -> list[Event]:
-    """Return the traced events."""
+    """Return the traced events of a reply; empty if the block was not traced."""
     traced = reply["traced"]
     if not traced:
         return []
@@ -31,7 +31,7 @@ def called(reply: Mapping[str, Any]) -> list[Called]:
 
 
 def block(reply: Mapping[str, Any], before: float | None, after: float | None) -> Block:
-    """Return the neutral block. `before`, `after`: seconds of others' processes; None where they are not counted."""
+    """Return the reply as a Block. `before`, `after`: CPU seconds of other processes, None if not counted."""
     steps = reply["steps"]
     blocked = reply["blocked"] / len(steps)
     load = []

@@ -1,6 +1,6 @@
-"""Notes of watched rounds in the run file, one a round, and how a resumed explanation continues from them.
+"""Notes of watched rounds in a run file, one per round, from which an explanation is resumed.
 
-Killed processes count if they have enough rounds, as in macro/timing/resume.py; the rest of the time is for new ones.
+Killed processes count if they have enough rounds, as in macro/timing/resume.py; new processes get the remaining time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPIC = "watched"
 
 
 def planned(plan: Plan, sides: Sequence[Side], kernels: bool) -> str:
-    """Return the key of an explanation; a run file of another one is not resumed. Budgets may differ."""
+    """Return the key of an explanation, without its budget; only a run file with an equal key is resumed."""
     network = json.dumps(plan.network.data(), sort_keys=True)
     words = [f"explain {network}", f"batch {plan.batch}", plan.phase, f"{plan.generations} processes"]
     words += [_side(side.entry) for side in sides]
@@ -45,7 +45,7 @@ def note(round_: Round) -> Note:
 
 
 def refuse_others(file: RunFile) -> None:
-    """Raise UsageError for a run file without its explanation's key, as an older version's."""
+    """Raise UsageError for a run file without an explanation's key, such as an older version's."""
     environment = file.run.environment
     if environment.state.get("plan") is None:
         raise UsageError(
@@ -55,7 +55,7 @@ def refuse_others(file: RunFile) -> None:
 
 
 def rounds(run: Run) -> list[Round]:
-    """Return the rounds of a run, in the order taken. Raises UsageError for those of another version."""
+    """Return a run's watched rounds in the order taken. Raises UsageError if a round cannot be read."""
     import msgspec
 
     taken = list[Round]()

@@ -1,4 +1,4 @@
-"""Observers of programs, and their rounds in turns: the order in which steps are watched, whatever makes them."""
+"""Observers of programs, and rounds in which they take turns; shared by frameworks and scripts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from macro.watching.perf import Sampler
 from macro.watching.recording import Event, Watched
 
 BLOCK = 0.1  # seconds of steps at one level, at least
-SELDOM = 3  # only each third round looks at what a level costs
-# Times as long as perf's samples took to be read, until they are read again: all names of a library for a single one.
+SELDOM = 3  # only every third round measures the overhead of each instrument
+# Pause before samples are read again, in multiples of the last read: perf loads all symbols of a library each time.
 SPARE = 4.0
-# What a tracer holds lies between a program's own blocks, so that one of these finds no room and the heap grows: up to
-# a second of clearing pages, once. A step did so whose page faults are more than those of the plain one with fewest:
-GROWN, MANY = 1.25, 4096  # so many times, and so many pages
+# A tracer's memory lies between a program's blocks of memory, so that an allocation may not fit and the heap grows: up
+# to a second of clearing pages, once. The heap grew if a step has more page faults than the fewest of a plain step
+GROWN, MANY = 1.25, 4096  # times GROWN plus MANY
 
 
 class Block(NamedTuple):
-    """A block of steps, by whatever watched them."""
+    """Times, faults and traces of a block of steps, from a framework's process or a script."""
 
-    rows: Sequence[tuple[int, int, float, float]]  # of a step start, end, processor time, waits of its own: nanoseconds
+    rows: Sequence[tuple[int, int, float, float]]  # of each step: start, end, CPU time, time blocked, in nanoseconds
     faults: Sequence[int]  # page faults of each step
     system: float  # seconds of a step in the operating system
     reply: Mapping[str, Any]  # of the process
@@ -35,26 +35,26 @@ class Block(NamedTuple):
     load: Sequence[Load] = ()
 
     def seconds(self, one_thread: bool) -> float:
-        """Return the seconds of a step. One thread: others' work beside it does not count, its own waits do."""
+        """Return the mean seconds of a step: wall time, or with one thread CPU time plus time blocked."""
         taken = [cpu + blocked if one_thread else end - start for start, end, cpu, blocked in self.rows]
         return sum(taken) * 1e-9 / len(taken)
 
 
 class Observer:
-    """A program that is watched, a network's process or a script, and perf beside it."""
+    """Watched program (a framework's process or a script), with perf beside it where available."""
 
-    tries = 3  # of a block in which the program does not grow
+    tries = 3  # attempts at a block in which memory does not grow
 
     def __init__(self, one_thread: bool) -> None:
         self.sampler: Sampler | None = None
         self.one_thread, self.seen, self.unread = one_thread, Watched(), list[Watched]()
         self.patience = 5 * HANGS  # seconds for a block
         self.count, self.traced = 1, 1  # steps of a block, and of one with spans
-        self.faults = 0.0  # page faults of a step of the last block
-        self.fewest = 0.0  # page faults of a step of the plain block that had fewest
+        self.faults = 0.0  # page faults of a step in the last block
+        self.fewest = 0.0  # page faults of a step in the plain block with the fewest
 
     def attach(self, pid: int, folder: Path, stack: ExitStack) -> Sampler:
-        """Attach perf, which `stack` ends."""
+        """Attach perf to the process `pid`; `stack` closes perf."""
         self.sampler = Sampler(pid, folder)
         stack.callback(self.sampler.close)
         return self.sampler
@@ -64,15 +64,15 @@ class Observer:
         raise NotImplementedError
 
     def block(self, count: int, spans: bool = False, samples: bool = False) -> Block:
-        """Run a block of steps."""
+        """Run a block of steps, traced if `spans`, sampled by perf if `samples`."""
         raise NotImplementedError
 
     def few(self) -> int:
-        """Return the page faults by which steps may differ though the program did not grow."""
+        """Return the page faults by which steps may differ although memory did not grow."""
         return MANY
 
     def undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Block:
-        """Run a block in which the program does not grow; after `tries` of them the last one counts."""
+        """Run a block in which memory does not grow; after `tries` attempts the last block counts."""
         for _ in range(self.tries):
             block = self.block(count, spans, samples)
             if max(block.faults) <= GROWN * self.fewest + self.few():
@@ -81,24 +81,24 @@ class Observer:
         return block
 
     def plain(self, block: Block) -> float:
-        """Record a plain block's page faults, time in the system and load; return the seconds of a step."""
+        """Record a plain block's page faults, system time and load; return the seconds of a step."""
         self.seen.faults.append(self.faults)
         self.seen.system.append(block.system)
         self.seen.load += block.load
         return block.seconds(self.one_thread)
 
     def level(self, name: str, seconds: float) -> float:
-        """Record a block of steps of so many seconds each at a level; return the seconds."""
+        """Record the last block's seconds of a step at level `name`; return the seconds."""
         self.seen.level(name, seconds, self.faults)
         return seconds
 
     def traced_level(self, name: str, spans: bool = False, samples: bool = False) -> None:
-        """Run a block with these instruments, and record its level."""
+        """Run a block with these instruments, and record its times at level `name`."""
         block = self.block(self.traced if spans else self.count, spans, samples)
         self.level(name, block.seconds(self.one_thread))
 
     def watched_level(self, spans: bool = True) -> None:
-        """Run a block with all instruments in which the program does not grow, and keep what they saw."""
+        """Run a block with all instruments in which memory does not grow, and keep its data."""
         block = self.undisturbed(self.traced, spans=spans, samples=True)
         self.seen.steps = [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in block.rows]
         self.seen.spans, self.seen.events = list(block.spans), list(block.events)
@@ -106,7 +106,7 @@ class Observer:
         self.level("P3", block.seconds(self.one_thread))
 
     def sampled(self) -> None:
-        """Give the unread rounds perf's samples. Raises LaunchError."""
+        """Add perf's samples to the unread rounds. Raises LaunchError."""
         if self.sampler and self.unread:
             seen = self.sampler.read()
             for watched in self.unread:
@@ -120,15 +120,15 @@ class Observer:
 
 
 class Turn(NamedTuple):
-    """A round of each has ended."""
+    """Progress after a round of every observer."""
 
     number: int  # rounds so far
-    seconds: float  # since the first began
-    read: bool  # whether what perf saw is to be read now
+    seconds: float  # since the first round began
+    read: bool  # whether perf's samples are to be read now
 
 
 def in_turns(looks: Sequence[Observer], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
-    """Yield rounds until `seconds` are spent, `fewest` or more; reading samples takes a fifth at most."""
+    """Yield after each round of all observers, until `seconds` are spent and `fewest` rounds are done."""
     began = time.monotonic()
     number, now, due = 0, 0.0, 0.0
     while number < fewest or now < seconds:

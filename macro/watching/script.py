@@ -1,4 +1,4 @@
-"""A user's script as a process: how it is started, and how it ends."""
+"""A user's script as a child process: start, environment and end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOPS = ("raise", "exit", "never")
 
 @dataclass(frozen=True)
 class Script:
-    """A script that is run, and how it is watched."""
+    """A script to watch: path, arguments, interpreter and options of watching."""
 
     path: Path
     arguments: Sequence[str] = ()
@@ -31,9 +31,9 @@ class Script:
     step: str | None = None
     stop: str = "raise"
     threads: int | None = None
-    heap: str | None = None  # None: the initial one, then one that keeps its memory
+    heap: str | None = None  # None: the initial heap, then a heap that keeps freed memory
     seconds: float = 40.0  # of watching
-    patience: float = 30.0  # seconds without a step
+    patience: float = 30.0  # seconds to wait for the first step
     knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class Script:
 
 
 class Program(JsonChild):
-    """The script's process, alive from here on. Raises Unavailable where its interpreter does not start."""
+    """A script's running process. Raises Unavailable if the interpreter does not start."""
 
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
         about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
@@ -65,7 +65,7 @@ class Program(JsonChild):
             raise Unavailable(f"--python {script.python}: it does not start: {error.strerror}") from None
 
     def close(self) -> None:
-        """End it and whatever it started, and take away the map of generated code that it wrote for perf."""
+        """End the process and its children; delete the map of generated code written for perf."""
         super().close()
         with suppress(OSError):
             Path(f"/tmp/perf-{self.pid}.map").unlink()

@@ -1,4 +1,4 @@
-"""Two frameworks watched step by step, in turns: plain, with spans, with samples, with both, replayed, plain again."""
+"""Two frameworks watched in turns: blocks of steps plain, with spans, samples or both, replayed."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from macro.watching.rounds import GROWN, SELDOM, Block, Observer
 from reports import units
 
 START = 10.0  # seconds of a process, for a forecast
-REPLAYS = 2  # of a recorded step, in a round that replays
-GROWING = 3  # plain steps until a heap that keeps its memory has it
-SETTLED = 4  # … and of those that follow, whose page faults differ from step to step
-ALIKE, FEW, LONGEST = 3, 512, 12  # so many that differ by no more than GROWN and so many page faults; steps at most
-SPAN = frozenset(("start", "end", "rows", "column"))  # what each span tells, see macro/agent/core/recorder.py
+REPLAYS = 2  # of the recorded step in each round that replays
+GROWING = 3  # plain steps until a heap that keeps freed memory has enough
+SETTLED = 4  # plain steps that are counted after these: their page faults differ from step to step
+ALIKE, FEW, LONGEST = 3, 512, 12  # steps with alike page faults (within GROWN times plus FEW); steps at most
+SPAN = frozenset(("start", "end", "rows", "column"))  # keys of a span, see macro/agent/core/recorder.py
 
 
 @dataclass
 class Side:
-    """One side of an explanation: each process that was watched, and what its libraries logged."""
+    """One side of an explanation: a framework, its watched processes and its libraries' log."""
 
     entry: Entry
     processes: list[Watched] = field(default_factory=list)
     logged: Logged = field(default_factory=Logged)
-    proving: float = 0.0  # seconds of the proof of equal work
+    proving: float = 0.0  # seconds that the proof of equal work took
 
 
 def take(
     plan: Plan, sides: Sequence[Side], folder: Path, say: Callable[[str], None], keep: Callable[[Sequence[Round]], None]
 ) -> None:
-    """Watch a process of each side a generation; `keep` gets the rounds that were read. Raises SuiteError."""
+    """Watch a process of each side per generation; `keep` receives the rounds. Raises SuiteError."""
     processes = len(sides) * plan.generations
     say(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
@@ -72,7 +72,7 @@ def _rounds(
     say: Callable[[str], None],
     warn: Callable[[float], Iterable[str]],
 ) -> Iterator[list[Round]]:
-    """Yield rounds as their samples are read, until this process's share of the budget is spent."""
+    """Yield the rounds since the last read of samples, until the processes' share of the budget is spent."""
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
@@ -87,7 +87,7 @@ def _rounds(
 
 
 def _read(process: int, looks: Mapping[int, NetworkObserver], ends: Sequence[float]) -> list[Round]:
-    """Return the rounds that were not read yet, with perf's samples."""
+    """Return the unread rounds of all sides, with perf's samples."""
     ended = []
     for side, look in looks.items():
         with _blamed(look.entry):
@@ -100,7 +100,7 @@ def _read(process: int, looks: Mapping[int, NetworkObserver], ends: Sequence[flo
 
 @contextmanager
 def _blamed(entry: Entry) -> Iterator[None]:
-    """Put the framework's name before the error of what fails inside."""
+    """Put the framework's name before the message of a SuiteError raised in this block."""
     try:
         yield
     except SuiteError as error:
@@ -108,12 +108,12 @@ def _blamed(entry: Entry) -> Iterator[None]:
 
 
 def start(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> NetworkObserver:
-    """Start a warm process with perf beside it, whose equal work is proven. Raises SuiteError."""
+    """Start a side's process, prove its equal work, warm it up and attach perf. Raises SuiteError."""
     return _looked(plan, side, begun(plan, side, folder, stack, say), folder, stack, say)
 
 
 def begun(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> Process:
-    """Start a side's process; all sides start before minutes go into one. Raises SuiteError."""
+    """Start a side's process, before any slow proof, so that failures show early. Raises SuiteError."""
     entry = side.entry
     setting = entry.setting
     named = {**setting.knobs, "variables": {**setting.knobs.get("variables", {}), **perf.NAMED}, "watched": True}
@@ -126,7 +126,7 @@ def begun(plan: Plan, side: Side, folder: Path, stack: ExitStack, say: Callable[
 def _looked(
     plan: Plan, side: Side, process: Process, folder: Path, stack: ExitStack, say: Callable[[str], None]
 ) -> NetworkObserver:
-    """Prove equal work, attach perf and trace a first step. Raises SuiteError."""
+    """Prove equal work, attach perf and discard a first traced step. Raises SuiteError."""
     entry, began = side.entry, time.monotonic()
     gate.refuse(plan, entry, folder, say)
     side.proving = time.monotonic() - began
@@ -139,26 +139,26 @@ def _looked(
 
 
 class NetworkObserver(Observer):
-    """A framework's process and perf beside it."""
+    """Observer of a framework's process, with perf beside it where available."""
 
     def __init__(self, plan: Plan, entry: Entry, process: Process) -> None:
-        """Run the first steps. perf starts later, so that code generated by them is mapped by then."""
+        """Run warm-up steps; perf is attached later, when the code generated in them is mapped."""
         super().__init__(entry.setting.threads == 1)
         self.plan, self.entry, self.process = plan, entry, process
         self.fewest = inf
-        self.costs = True  # whether some rounds look at what each instrument costs, and replay
+        self.costs = True  # whether every third round measures each instrument's overhead, and replays
         warm = self._plain(WARM)
         self.patience = max(HANGS, 50 * warm)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(warm, 1e-9)))
 
     def start(self) -> None:
-        """Trace one step whose times are discarded: profilers set themselves up at their first use."""
+        """Trace one step and discard its times: profilers initialize at first use. Raises Unavailable."""
         self.block(1, spans=True, samples=True)
         if not self.sampler and not self.seen.traces:
             raise Unavailable(f"it tells no spans, and there are no samples: {perf.missing()}")
 
     def round(self, number: int, order: random.Random) -> None:
-        """Run plain and traced blocks, in random order; seldom each instrument alone, and the replay."""
+        """Run plain and traced blocks, in random order; every third round also instruments alone and a replay."""
         self.seen = Watched(rounds=[number] * self.count)
         with _blamed(self.entry):
             self._plain(1, keep=False)  # after the other side's turn the hypervisor may have reclaimed freed pages
@@ -174,7 +174,7 @@ class NetworkObserver(Observer):
     def _beside(self) -> None:
         plain = self._p0()
         self._replay(plain)
-        self._plain(1, keep=False)  # what a replay held is given back
+        self._plain(1, keep=False)  # gives back the memory of the replay
         self.traced_level("P1", spans=True)
         if self.sampler:
             self.traced_level("P2", samples=True)
@@ -206,14 +206,14 @@ class NetworkObserver(Observer):
             self.seen.replays += [(beside, row) for row in reply["seconds"]]
 
     def read(self) -> list[Watched]:
-        """Return the unread rounds. Raises LaunchError, also where perf took no samples in them."""
+        """Return the unread rounds. Raises LaunchError, also if perf took no samples in these rounds."""
         unread = super().read()
         if self.sampler and unread and not any(watched.samples for watched in unread):
             raise LaunchError(f"perf took no samples: {self.sampler.last_message()}")
         return unread
 
     def settled(self) -> Watched:
-        """Return page faults and the system's time of plain steps, once the heap has what it keeps."""
+        """Return page faults and system time of SETTLED plain steps, after GROWING steps for the heap to grow."""
         self.seen = Watched()
         with _blamed(self.entry):
             for number in range(GROWING + SETTLED):
@@ -221,7 +221,7 @@ class NetworkObserver(Observer):
         return self.seen
 
     def faulted_alike(self) -> list[float]:
-        """Return page faults of the last ALIKE plain steps, which differ little once the heap has what it keeps."""
+        """Run plain steps until ALIKE successive steps have similar page faults; return these faults."""
         self.seen = Watched()
         with _blamed(self.entry):
             for _ in range(LONGEST):
@@ -232,7 +232,7 @@ class NetworkObserver(Observer):
         return last
 
     def functions(self) -> Watched:
-        """Return samples of a block of steps that is not timed."""
+        """Return perf's samples of an extra block of steps without spans."""
         self.seen = Watched()
         with _blamed(self.entry):
             self.watched_level(spans=False)
@@ -241,7 +241,7 @@ class NetworkObserver(Observer):
         return self.seen
 
     def end(self) -> Watched:
-        """Run a last plain block."""
+        """Run a closing plain block, at level P0'; return its data."""
         self.seen = Watched(traces=self.seen.traces)
         with _blamed(self.entry):
             self._plain(1, keep=False)
@@ -250,7 +250,7 @@ class NetworkObserver(Observer):
 
 
 def _spans(traced: Any) -> list[dict[str, Any]]:
-    """Return the spans that an adapter traced. Raises LaunchError where that is no list of spans."""
+    """Return the spans that an adapter traced. Raises LaunchError if the reply is not a list of spans."""
     spans = traced if isinstance(traced, list) else [traced]
     for span in spans:
         if not (isinstance(span, dict) and span.keys() >= SPAN and isinstance(span["rows"], list)):

@@ -1,1 +1,1 @@
-"""The files that every framework's process loads: for Python 3.6, in the standard library and NumPy."""
+"""Files that every framework's process loads; for Python 3.6, with standard library and NumPy only."""

@@ -1,16 +1,15 @@
-"""Layouts of a network's arrays with channels last, and padding around the windows of poolings.
+"""Conversion of a network's arrays to channels last, and padding of pooling windows.
 
-In the style of Python 3.6; NumPy alone. The suite's layouts: images N×C×H×W, filters K×C×H×W, features of an image
-C×H×W.
+For Python 3.6, with NumPy only. The suite's layouts: images N×C×H×W, filters K×C×R×S, flattened images C×H×W.
 """
 
 import numpy as np
 
-BLIND = ("dropout", "activation")  # element-wise kinds, which keep the layout
+BLIND = ("dropout", "activation")  # element-wise kinds, independent of the layout
 
 
 def takers(spec, layers):
-    """Return the layers that depend on the layout of a layer's output, looking through element-wise kinds."""
+    """Return the layers that use a layer's output, directly or through element-wise layers."""
     taking = []
     for other in layers:
         if spec["name"] in other["after"]:
@@ -19,7 +18,7 @@ def takers(spec, layers):
 
 
 def source(spec, layers):
-    """Return the layer before, looking through element-wise kinds; None for the data."""
+    """Return the previous layer, skipping element-wise layers; None for the data."""
     by_name = dict((other["name"], other) for other in layers)
     layer = by_name.get(spec["after"][0])
     while layer is not None and layer["kind"] in BLIND:
@@ -28,7 +27,7 @@ def source(spec, layers):
 
 
 def mask(spec, layers):
-    """Return a dropout's mask with the channels last."""
+    """Return a dropout layer's mask with channels last, where its input lies so."""
     array, flat = spec["mask"], source(spec, layers)
     if array.ndim == 4:
         return Last.data(array)
@@ -38,20 +37,20 @@ def mask(spec, layers):
 
 
 def in_order(spec, layers):
-    """Return whether a flattened image must lie channel by channel: all but dense layers depend on it."""
+    """Return whether a flattened image must be C×H×W: unless only dense layers use it."""
     taking = takers(spec, layers)
     return len(spec["in"][0]) == 3 and not (taking and all(other["kind"] == "dense" for other in taking))
 
 
 def turned(array, axes, split=None):
-    """Return an array with its axes in this order; with `split`, of that shape, and reshaped back."""
+    """Return an array with transposed axes; with `split`, reshaped so before, and back afterwards."""
     if split is None:
         return np.ascontiguousarray(array.transpose(axes))
     return np.ascontiguousarray(array.reshape(split).transpose(axes)).reshape(array.shape)
 
 
 class Last(object):
-    """Conversion of arrays by name to channels last and back; `layers`: of a network's plan."""
+    """Conversion of weights, by name, to channels last and back; `layers`: those of a network's plan."""
 
     def __init__(self, layers):
         self.ways = {}  # {weight: arguments of `turned` to channels last, and back}
@@ -79,7 +78,7 @@ class Last(object):
 
 
 def begin(layers):
-    """Return the initial state by name."""
+    """Return the initial running statistics by name."""
     begins = {"mean": 0, "variance": 1}
     return dict(
         ("%s.%s" % (spec["name"], name), np.full(shape, begins[name], np.float32))
@@ -89,9 +88,9 @@ def begin(layers):
 
 
 def unbiased(arrays, layers, batch, steps):
-    """Return running statistics with the variance corrected by n/(n - 1), which a library leaves out.
+    """Return running statistics with the variance corrected by n/(n - 1), which a library omits.
 
-    The variance began as 1, of which a share is left after so many steps.
+    The part of the initial variance 1 that is left after `steps` steps is not corrected.
     """
     arrays = dict((name, np.array(array)) for name, array in arrays.items())
     for spec in layers:
@@ -103,12 +102,12 @@ def unbiased(arrays, layers, batch, steps):
 
 
 def pads(spec):
-    """Return padding above, left, below, right."""
+    """Return a layer's padding: above, left, below, right."""
     return tuple(spec["pads"] or [spec.get("pad", 0)] * 4)
 
 
 def around(spec):
-    """Return a pooling's padding (before, behind) along rows and columns, so that all windows fit."""
+    """Return a pooling's padding (before, after) of rows and of columns, so that all windows fit."""
     margins, lines = pads(spec), []
     for i in (0, 1):
         before, length, places = margins[i], spec["in"][0][1 + i], spec["out"][1 + i]
@@ -118,7 +117,7 @@ def around(spec):
 
 
 def counts(spec):
-    """Return how many elements of the image each window of a pooling covers."""
+    """Return the number of image elements in each window of a pooling, without padding."""
     lines = []
     for i in (0, 1):
         before, length, places = pads(spec)[i], spec["in"][0][1 + i], spec["out"][1 + i]

@@ -1,24 +1,24 @@
-"""Protocol loop of a framework's process; run by path, inside that framework's environment.
+"""Request loop of a framework's process; run by path, inside the framework's environment.
 
     python loop.py ADAPTER JOB READ WRITE PARENT
 
-Standard library alone, and Python 3.6. JOB is a JSON file: the network as data, batch, phase, threads, device, knobs,
-the files of weights and data. Requests come as JSON lines on the descriptor READ, answers go as JSON lines to WRITE,
-each with a sequence number and monotonic nanoseconds; the framework may print to 1 and 2. An adapter is a file with
+For Python 3.6, with the standard library only. JOB is a JSON file: network, batch, threads, device, knobs, paths of
+weights and data. Requests are JSON lines on the descriptor READ, replies are JSON lines on WRITE, each with a sequence
+number and monotonic nanoseconds; the framework may print to 1 and 2. An adapter is a file with
 
-    configure(job)         optional: settings before the framework computes anything, as threads
-    available()            None, or the reason why it cannot run here, tried rather than guessed
+    configure(job)         optional: settings before the framework computes, such as threads
+    available()            None, or the reason why it cannot run here, by a trial
     KINDS, LOSSES, OPTIMIZERS
-                           optional: names that it supports; else dense layers, softmax and sgd
-    identity(job)          what runs: version, build, libraries, threads, flags
+                           optional: supported names; default: dense layers, softmax, sgd
+    identity(job)          version, build, libraries, threads, flags of the framework
     build(job)             an object with forward(), gradient(), step(), each complete when it returns;
-                           outputs() as forward() gives them, loss(), gradients(), parameters() in canonical layout;
-                           work() what it executes; clock on an asynchronous device: ../device_clocks.py
-    trace(model, run)      optional: the spans of what run() does, see recorder.py
+                           outputs() of forward(), loss(), gradients(), parameters() in the suite's layout, work():
+                           its parameters, batch and type; on an asynchronous device clock: ../device_clocks.py
+    trace(model, run)      optional: returns the spans of run(), see recorder.py
     profile(model, call, count, path)
-                           optional: writes `count` calls of a device's phase as a trace of Chrome's
-                           format; returns why not, or None
-    record(model, run)     optional: the calls of what run() does, to be replayed: (rows, column, call)
+                           optional: writes a trace of `count` calls on a device, in Chrome's format;
+                           returns the reason of a failure, or None
+    record(model, run)     optional: returns the calls of run() for a replay: (rows, column, call)
 """
 
 import ctypes
@@ -36,7 +36,7 @@ import zlib
 import recorder  # beside this file
 
 PR_SET_PDEATHSIG = 1
-SPACE = 64 << 10  # bytes: more than is free at the start, less than mmap's threshold
+SPACE = 64 << 10  # bytes: more than the heap has free at the start, less than malloc's threshold for mmap
 LONGEST = 400  # characters of an exception
 CANARY = b"\x5a" * (1 << 20)
 REPORTED = re.compile(
@@ -51,7 +51,7 @@ STEPS_NUMBERS = ("wall_ns", "cpu_ns", "system_ns", "faults", "voluntary", "invol
 
 
 class Channel(object):
-    """JSON lines to the driver; ends the process if the program has closed and reused the descriptor."""
+    """Writer of JSON lines to the driver; ends the process if a script closed or reused the descriptor."""
 
     def __init__(self, handle):
         self._handle, self._number = handle, 0
@@ -92,7 +92,7 @@ def reason(error):
 
 
 def load(path):
-    """Import the adapter under a name that no package has."""
+    """Import the adapter under a module name that no package uses."""
     sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # what adapters import
     spec = importlib.util.spec_from_file_location("kernelgap_adapter", path)
     module = importlib.util.module_from_spec(spec)
@@ -102,7 +102,7 @@ def load(path):
 
 
 def pin(threads):
-    """Pin to the last allowed cores, as micro's workers do: the first serve interrupts more often."""
+    """Pin the process to the last allowed cores (the first serve more interrupts); return these cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
         return sorted(os.sched_getaffinity(0))
@@ -110,10 +110,10 @@ def pin(threads):
 
 
 def scatter():
-    """Begin the heap at a random offset in each process.
+    """Shift the heap by a random offset in each process.
 
-    Otherwise the length of a path places its arrays: NumPy was 0.6 % slower than itself under a name of two letters
-    more, again and again.
+    Otherwise lengths of paths determine the addresses of arrays: with a name two letters longer, NumPy was reproducibly
+    0.6 % slower than itself.
     """
     try:
         malloc = ctypes.CDLL(None).malloc
@@ -138,7 +138,7 @@ def usage():
 
 
 def busy():
-    """Return processor seconds of all processes; 0 where the system does not report them."""
+    """Return CPU seconds of all processes so far; 0 if the system does not report them."""
     try:
         with open("/proc/stat") as stream:
             words = [int(word) for word in stream.readline().split()[1:]]
@@ -149,7 +149,7 @@ def busy():
 
 
 def canary():
-    """Return seconds of a fixed piece of work, the best of three: a sign of a slow host."""
+    """Return seconds of a fixed computation, the best of three runs, to detect a slow host."""
     best = None
     for _ in range(3):
         start = time.perf_counter()
@@ -160,7 +160,7 @@ def canary():
 
 
 def peak():
-    """Return the peak of this program's memory, bytes; getrusage's includes the parent's."""
+    """Return the peak memory of this process, bytes; getrusage would include the parent's."""
     try:
         with open("/proc/self/status") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("VmHWM:")) * 1024
@@ -169,7 +169,7 @@ def peak():
 
 
 def counted(call):
-    """Return the STEPS_NUMBERS of a call."""
+    """Run a call and return its STEPS_NUMBERS: times in nanoseconds, faults, context switches."""
     clocks = recorder.blocked()
     before, cpu, wall = usage(), time.process_time(), time.perf_counter()
     call()
@@ -182,7 +182,7 @@ def counted(call):
 
 
 def block(clock, call, count):
-    """Return nanoseconds of each of `count` calls, one behind the other, by a device's clock; None if it has none."""
+    """Run `count` calls back to back; return nanoseconds of each by the device's clock, or None."""
     clock.begin()
     for _ in range(count):
         call()
@@ -191,9 +191,9 @@ def block(clock, call, count):
 
 
 def steps(call, count, clock=None):
-    """Return `count` calls' times and counts by column, and the load of other processes meanwhile.
+    """Run `count` calls; return STEPS_NUMBERS by column, and the load of other processes.
 
-    With a device's `clock` nothing stands between two calls, and each has its share of the total.
+    With a device's `clock` the calls run back to back, and host numbers are divided evenly.
     """
     extras = {}
     began, others, cpu = time.monotonic(), busy(), time.process_time()
@@ -211,7 +211,7 @@ def steps(call, count, clock=None):
 
 
 def observed():
-    """Return facts from outside a framework: variables, threads by name, libraries, huge pages, run_delay."""
+    """Return facts that the system reports: variables, thread names, libraries, huge pages, run_delay."""
     facts = {"variables": dict((k, v) for k, v in sorted(os.environ.items()) if REPORTED.match(k))}
     facts["run_delay"] = recorder.run_delay() is not None
     try:
@@ -237,7 +237,7 @@ def norm(array):
 
 
 def equal(model, path, counts):
-    """Return losses and gradient norms from the given weights; save outputs, gradients, weights to `path`."""
+    """Return losses and gradient norms; save outputs, gradients and weights after `counts` steps."""
     import numpy
 
     kept = {"outputs": numpy.array(model.outputs())}  # copied: later passes reuse the model's buffer
@@ -259,7 +259,7 @@ def equal(model, path, counts):
 
 
 def give_masks(job):
-    """Give dropout layers the masks of the data file, where answers are compared."""
+    """Assign the data file's masks to dropout layers, for a comparison of answers."""
     import numpy
 
     with numpy.load(job["data"]) as data:
@@ -270,7 +270,7 @@ def give_masks(job):
 
 
 def serve(adapter, job, model, requests, channel):
-    """Serve requests until the driver sends `bye`, or closes."""
+    """Serve requests until the driver sends `bye` or closes the stream."""
     phases = {"forward": model.forward, "gradient": model.gradient, "step": model.step}
     for line in requests:
         request = json.loads(line)
@@ -298,7 +298,7 @@ def serve(adapter, job, model, requests, channel):
 
 
 def lacking(adapter, network):
-    """Return in words what a framework lacks for a network."""
+    """Return the layer kinds, loss and optimizer of a network that a framework lacks."""
     lacks = sorted(set(layer["kind"] for layer in network["layers"]) - set(getattr(adapter, "KINDS", ("dense",))))
     if network["loss"] not in getattr(adapter, "LOSSES", ("softmax",)):
         lacks.append("%s loss" % network["loss"])

@@ -1,6 +1,6 @@
-"""Losses in NumPy, of outputs batch x classes and a label for each sample; all are means.
+"""Losses in NumPy: means over outputs (batch x classes) and a label for each sample.
 
-In the style of Python 3.6. Values are in double precision; gradients overwrite the outputs.
+For Python 3.6. Values are in double precision; gradients overwrite the outputs.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ def _ones(labels, classes):
 class Softmax(object):
     """Cross-entropy of softmax(z) against the label, mean over the batch.
 
-    `shares`: a factor on the softmax, for the bound of equal work.
+    `shares`: a factor on the probabilities, for measuring the bounds of equal work.
     """
 
     def __init__(self, labels, classes, shares=None):
@@ -46,7 +46,7 @@ class Softmax(object):
 
 
 class Binary(object):
-    """Cross-entropy of sigmoid(z) against 1 for the label and 0 for the other classes, mean over both."""
+    """Cross-entropy of sigmoid(z) against the one-hot label, mean over batch and classes."""
 
     def __init__(self, labels, classes, shares=None):
         self.targets, self.shares = _ones(labels, classes), shares
@@ -58,7 +58,7 @@ class Binary(object):
 
     def gradient(self, z):
         np.negative(z, out=z)
-        np.minimum(z, np.float32(80), out=z)  # beyond it the exponential overflows, and the sigmoid is nothing
+        np.minimum(z, np.float32(80), out=z)  # above 80 the exponential overflows, and the sigmoid is 0
         np.exp(z, out=z)
         z += np.float32(1)
         np.reciprocal(z, out=z)
@@ -69,7 +69,7 @@ class Binary(object):
 
 
 class Squared(object):
-    """Squared difference (z - t)**2, t 1 for the label and 0 for the other classes, mean over both."""
+    """Squared difference of z and the one-hot label, mean over batch and classes."""
 
     def __init__(self, labels, classes, shares=None):
         self.targets = _ones(labels, classes)

@@ -1,11 +1,11 @@
-"""Calls of a step with their rows, timed as they come, or kept to be replayed in order.
+"""Clocks of steps, and calls of a step with their rows: timed as spans, or recorded for a replay.
 
-Standard library alone, and Python 3.6. A row is words: a layer and what is done for it, such as `fc1 forward` (forward,
-activation, activation gradient, dgrad, wgrad, bias gradient, update), or a network's `loss`, `free gradients`,
-`parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds), `name`, `rows` (several for a
-call that serves several; none where unknown), `column` (kind of work, or None: then its symbols show it) and, where the
-tracer records them, `thread` (of the system), `bytes` (of all operands), `part` (true if it helps another span) and
-`product` (the share of each row's products that a call computes, 1 for all of them).
+For Python 3.6, with the standard library only. A row names a layer and its role (forward, activation, activation
+gradient, dgrad, wgrad, bias gradient, update), such as `fc1 forward`, or a network's `loss`, `free gradients`,
+`parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds), `name`, `rows` (all that the
+call serves; empty if unknown), `column` (kind of work; None: derived from sampled symbols) and, if the tracer records
+them, `thread` (id of the operating system), `bytes` (of all operands), `part` (true if it helps another span) and
+`product` (the share of each row's products that the call computes, 1 for all).
 """
 
 import os
@@ -16,17 +16,17 @@ import time
 THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # only Linux has usage by thread
 CALIBRATE = "kernelgap calibration"  # an annotation whose monotonic start is known
 PATIENCE = 5.0  # seconds to wait for perf's answer
-# Scopes of the loss: ours, Keras's, and its functions'.
+# Scopes of the loss: the suite's, Keras's, and those of Keras's loss functions.
 LOSSES = ("loss", "compile_loss", "sparse_categorical_crossentropy", "binary_crossentropy", "mean_squared_error")
 
 
 def now():
-    """Return monotonic nanoseconds, as perf's -k CLOCK_MONOTONIC."""
+    """Return monotonic nanoseconds, the clock of perf's -k CLOCK_MONOTONIC."""
     return int(time.monotonic() * 1e9)
 
 
 def run_delay(folder="/proc/self/task"):
-    """Return nanoseconds that all threads of this process were queued so far; None if not reported."""
+    """Return nanoseconds that this process's threads were queued so far, summed; None if not reported."""
     times = by_thread(folder).values()
     return sum(delay for _, delay in times) if any(ran for ran, _ in times) else None
 
@@ -45,24 +45,24 @@ def by_thread(folder="/proc/self/task"):
 
 
 def busy(before, folder="/proc/self/task"):
-    """Return how many threads ran for a tenth or more of what the busiest did since; 1 if not reported."""
+    """Return the number of threads that ran since `before`, a tenth of the busiest at least; 1 if unknown."""
     ran = [now - before.get(task, (0, 0))[0] for task, (now, _) in by_thread(folder).items()]
     most = max(ran) if ran else 0
     return sum(x * 10 >= most for x in ran) if most > 0 else 1
 
 
 def blocked(since=None):
-    """Return nanoseconds that a step waited voluntarily since `since`; without it the clocks themselves.
+    """Return nanoseconds blocked since the reading `since`; without `since`, a reading of the clocks.
 
-    Wall less processor time less what all threads were queued for, as in micro/worker/run_queue.py; 0 if the calling
-    thread never gave its core up. Where no queueing is reported, wall less processor time.
+    Wall time minus CPU time minus queueing of all threads, as in micro/worker/run_queue.py; 0 if the calling thread
+    never blocked. If queueing is not reported, wall time minus CPU time.
     """
     clocks = (now(), int(time.process_time() * 1e9), run_delay(), resource.getrusage(THREAD).ru_nvcsw)
     return clocks if since is None else waited(since, clocks)
 
 
 def waited(since, until):
-    """Return nanoseconds waited between two readings of the clocks of `blocked`."""
+    """Return nanoseconds blocked between two readings of `blocked`."""
     wall, cpu = (until[i] - since[i] for i in (0, 1))
     if None in (since[2], until[2]):
         return max(0, wall - cpu)
@@ -73,11 +73,11 @@ def ran_and_queued(since, until):
     """Return nanoseconds run and queued between two readings of `blocked`; None if not reported."""
     if None in (since[2], until[2]):
         return None
-    return until[1] - since[1], max(0, until[2] - since[2])  # less for a thread that has ended
+    return until[1] - since[1], max(0, until[2] - since[2])  # ended threads no longer count, so it may shrink
 
 
 def stagger():
-    """Work up to a millisecond, about, so that samples do not begin with the first step."""
+    """Spin for a random time of about a millisecond at most, so that samples are not aligned with steps."""
     for _ in range(100 * ord(os.urandom(1))):
         pass
 
@@ -88,12 +88,12 @@ def faulted():
 
 
 def inside():
-    """Return nanoseconds that this process spent in the operating system so far."""
+    """Return the system CPU time of this process so far, in nanoseconds."""
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_stime * 1e9)
 
 
 class Steps(object):
-    """Calls of a model, `do(rows, column, call, ...)`: executed as they are, timed, or recorded."""
+    """Executor of a model's calls, `do(rows, column, call, ...)`, which may time or record them."""
 
     def __init__(self):
         self.spans = self.calls = None
@@ -114,7 +114,7 @@ class Steps(object):
         return result
 
     def trace(self, run):
-        """Return the spans of what `run` does."""
+        """Run `run` and return the spans of its calls."""
         self.spans = []
         try:
             run()
@@ -123,7 +123,7 @@ class Steps(object):
             self.spans = None
 
     def record(self, call):
-        """Return the calls that `call` makes, for replay: (rows, column, call)."""
+        """Run `call` and return its calls for a replay: (rows, column, call)."""
         self.calls = []
         try:
             call()
@@ -133,7 +133,7 @@ class Steps(object):
 
 
 def calibrated(spans, moment):
-    """Return spans shifted to the monotonic clock, by the annotation that began at `moment`."""
+    """Return spans shifted to the monotonic clock: the CALIBRATE annotation began at `moment`."""
     (mark,) = [span for span in spans if span["name"] == CALIBRATE][:1]
     shift = moment - mark["start"]
     rest = [span for span in spans if span["name"] != CALIBRATE]
@@ -141,7 +141,7 @@ def calibrated(spans, moment):
 
 
 class Gate(object):
-    """Control of perf through its FIFOs; without any, nothing."""
+    """Control of perf through its FIFOs; does nothing without FIFOs."""
 
     def __init__(self, fifos):
         # Both ways, so that neither end waits for the other to open.
@@ -165,7 +165,7 @@ class Gate(object):
 
 
 def traced(adapter, model, call, count, fifos, spans):
-    """Return `count` steps' starts, ends, page faults and system time; spans if requested and supported."""
+    """Run `count` steps; return their times and page faults, and spans if requested and supported."""
     gate, rows, faults, system = Gate(fifos), [], [], []
 
     def run():
@@ -192,7 +192,7 @@ def traced(adapter, model, call, count, fifos, spans):
 
 
 def replayed(adapter, model, step, count, one_thread):
-    """Return seconds by repetition and call of a recorded `step`, replayed in order, and its calls."""
+    """Record a step and replay its calls in order; return the calls, and seconds by repetition and call."""
     if not hasattr(adapter, "record"):
         return {"calls": [], "seconds": []}
     calls = adapter.record(model, step)

@@ -1,1 +1,1 @@
-"""Folder on the path of a script in the runner: the module whose `step` marks steps, and nothing else."""
+"""Folder on a watched script's path that contains only the module kernelgap, whose `step` marks steps."""

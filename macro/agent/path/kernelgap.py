@@ -1,4 +1,4 @@
-"""Marks of a program's steps, for `python -m macro explain SCRIPT`.
+"""Marker of a script's steps, for `python -m macro explain SCRIPT`.
 
 The command puts this folder on the script's path:
 
@@ -11,8 +11,8 @@ The command puts this folder on the script's path:
         with step():
             ...
 
-A step is what runs inside; where nobody looks it does nothing. It stands in for the package kernelgap, which exports
-the same class, where that is not installed.
+A step is the code in the block; unless the script is watched, `step` does nothing. This module replaces the package
+kernelgap, which exports the same class, where the package is not installed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 
 class step:
-    """A step, as a context manager."""
+    """A context manager that marks a step."""
 
-    begin: Callable[[], None] | None = None  # called at both ends of a step, where somebody looks
+    begin: Callable[[], None] | None = None  # called at both ends of a step, if watched
     end: Callable[[], None] | None = None
 
     def __enter__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Kinds of layers: the classes of layers in the files of this folder, found by their `kind`."""
+"""Kinds of layers: the Layer classes in this folder's files, looked up by their `kind`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _kinds() -> dict[str, type[Layer]]:
 
 
 def find(kind: str) -> type[Layer]:
-    """Return the class of a kind. Raises ValueError."""
+    """Return the layer class of a kind. Raises ValueError for an unknown kind."""
     if kind not in _kinds():
         raise ValueError(f"kind {kind}: {choice(kind, sorted(_kinds()))}")
     return _kinds()[kind]

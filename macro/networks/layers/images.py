@@ -1,4 +1,4 @@
-"""Layers of images: poolings and normalizations."""
+"""Layers of images: pooling, batch normalization, local response normalization."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROUNDINGS = ("floor", "ceil")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool(Layer):
-    """A pooling by square windows; padding belongs to no maximum and counts in no average.
+    """Pooling by square windows; padding is excluded from maxima and from the count of averages.
 
-    Windows that reach over the edge exist where sizes round up.
+    With rounding `ceil`, windows may reach over the edge.
     """
 
     kind: ClassVar[str] = "pool"
@@ -46,7 +46,7 @@ class Pool(Layer):
         return (c, rows, columns)
 
     def _places(self, length: int, before: int, behind: int) -> int:
-        """Return the number of windows along an axis, without those that begin beyond the image."""
+        """Return the number of windows along an axis; a last window that begins beyond the image is dropped."""
         left = length + before + behind - self.window
         places = (left // self.stride if self.rounding == "floor" else -(-left // self.stride)) + 1
         return places - ((places - 1) * self.stride >= length + before)
@@ -54,10 +54,10 @@ class Pool(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm(Layer):
-    """Batch normalization: y = scale · (x − mean)/√(variance + ε) + shift of each channel (Ioffe, Szegedy, ICML 2015).
+    """Batch normalization of each channel: y = scale · (x − mean)/√(variance + ε) + shift.
 
-    Mean and variance of the batch also move the running statistics, whose variance takes variance · n/(n − 1), as
-    PyTorch has it.
+    The batch also updates the running statistics, with its variance times n/(n − 1), as in PyTorch (Ioffe, Szegedy,
+    ICML 2015).
     """
 
     kind: ClassVar[str] = "norm"
@@ -65,8 +65,8 @@ class BatchNorm(Layer):
 
     epsilon: float = 1e-5
     share: float = 0.1  # weight of a batch in the running statistics
-    frozen: bool = False  # normalize by the running statistics, and keep them
-    affine: bool = True  # with scale and shift
+    frozen: bool = False  # normalize by the running statistics without updating them
+    affine: bool = True  # whether it has scale and shift
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if not (0 < self.epsilon < 1 and 0 <= self.share <= 1):
@@ -82,7 +82,7 @@ class BatchNorm(Layer):
         return {"mean": Parameter(channels), "variance": Parameter(channels, base=1.0)}
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """Return the bytes: in training x is read twice forward; x and the gradient of y twice backward."""
+        """Return the bytes: in training, forward reads x twice, backward x and the gradient of y twice."""
         image_bytes = 4.0 * batch * size(node.output)
         return {
             "forward": (2 if self.frozen else 3) * image_bytes,
@@ -92,10 +92,10 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalResponseNorm(Layer):
-    """Local response normalization: y = x / (k + alpha/size · Σ x²)^beta, over `size` neighboring channels.
+    """Local response normalization over `size` channels: y = x / (k + alpha/size · Σ x²)^beta.
 
-    As many before as behind, fewer at the edges. Krizhevsky and others, NIPS 2012; alpha divided by the size, as Caffe,
-    PyTorch and MXNet have it.
+    The window is centered on each channel and cut at the edges. Krizhevsky and others, NIPS 2012; alpha is divided by
+    the size, as in Caffe, PyTorch and MXNet.
     """
 
     kind: ClassVar[str] = "lrn"

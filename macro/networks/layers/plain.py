@@ -1,4 +1,4 @@
-"""Layers without parameters or products of their own."""
+"""Layers without parameters, GEMMs or convolutions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from macro.networks.layer import Layer, Node, Shape, image, size
 
 @dataclass(frozen=True, kw_only=True)
 class Activation(Layer):
-    """A layer that only applies its activation, for an input that others take before the activation too."""
+    """A layer that only applies its activation, for an input that is also used without it."""
 
     kind: ClassVar[str] = "activation"
     roles: ClassVar[tuple[str, ...]] = ("forward",)  # backward is a view, without a scope
@@ -27,7 +27,7 @@ class Activation(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Add(Layer):
-    """An element-wise sum of two layers' outputs: where a shortcut joins."""
+    """An element-wise sum of two layers' outputs, such as a residual block and its shortcut."""
 
     kind: ClassVar[str] = "add"
     inputs_least: ClassVar[int] = 2
@@ -45,7 +45,7 @@ class Add(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Layer):
-    """A concatenation of two or more layers' channels, or features."""
+    """A concatenation of two or more layers' outputs along channels, or features."""
 
     kind: ClassVar[str] = "concat"
     inputs_least: ClassVar[int] = 2
@@ -59,10 +59,10 @@ class Concat(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
-    """A dropout of a `share` of elements, in training alone; the others are scaled by 1/(1 − share).
+    """Dropout of a `share` of elements in training; the other elements are scaled by 1/(1 − share).
 
-    Masks are given to compare answers, drawn when timed. Srivastava and others, JMLR 15, 2014; scaled in training, as
-    libraries have it.
+    Masks are given when answers are compared, and drawn when steps are timed. Srivastava and others, JMLR 15, 2014;
+    scaled in training, as in libraries.
     """
 
     kind: ClassVar[str] = "dropout"
@@ -90,7 +90,7 @@ class Flatten(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Shortcut(Layer):
-    """A shortcut without parameters: every `stride`th row and column, and channels of zeros behind.
+    """A shortcut without parameters: every `stride`th row and column, padded with zero channels.
 
     `channels`: of its output. Option A of He, Zhang, Ren, Sun, CVPR 2016.
     """
@@ -109,7 +109,7 @@ class Shortcut(Layer):
         return (self.channels, -(-h // self.stride), -(-w // self.stride))
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
-        """Return the bytes of the sampled rows and columns, and of the array that a role writes."""
+        """Return the bytes: sampled rows and columns are read, and the output or input gradient is written."""
         _, rows, columns = node.output
         taken, written = node.inputs[0][0] * rows * columns, node.output if role == "forward" else node.inputs[0]
         return 4.0 * batch * (taken + size(written))

@@ -1,4 +1,4 @@
-"""Layers of products: fully connected ones and convolutions."""
+"""Fully connected layers and convolutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from macro.networks.layer import Layer, Node, Parameter, Shape, four, image, siz
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
-    """A fully connected layer, y = x·W + b, x batch × inputs, W inputs × outputs; `outputs`: its features."""
+    """Fully connected layer y = x·W + b, with x batch × inputs and W inputs × outputs."""
 
     kind: ClassVar[str] = "dense"
     roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
@@ -33,7 +33,7 @@ class Dense(Layer):
         return {"weight": Parameter((wide, self.outputs), wide), "bias": Parameter((self.outputs,))}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
-        """Return the products by role, with W stored inputs × outputs."""
+        """Return the GEMMs by role, with W stored inputs × outputs."""
         (inputs,) = node.inputs[0]
         return {
             "forward": (Gemm(batch, self.outputs, inputs, "nn"),),
@@ -46,7 +46,7 @@ class Dense(Layer):
 
 
 def weighted(node: Node, batch: int, role: str) -> float:
-    """Return the bytes of a role beside its product, for a layer of weights and an optional bias."""
+    """Return the bytes of a role beside its GEMM or convolution, for a layer with an optional bias."""
     out, inputs = 4.0 * batch * size(node.output), 4.0 * batch * size(node.inputs[0])
     added = 2 * out if "bias" in node.parameters else 0.0
     return {"forward": added, "dgrad": inputs, "bias gradient": out}.get(role, 4.0 * node.count)
@@ -63,10 +63,10 @@ class Convolution(Layer):
     kernel: int = 3  # rows and columns of a filter
     stride: int = 1
     pad: int = 0  # zeros on all sides
-    pads: tuple[int, ...] = ()  # or above, left, below, right
+    pads: tuple[int, ...] = ()  # in place of `pad`: above, left, below, right
     groups: int = 1
     dilation: int = 1
-    bias: bool = True  # of each filter
+    bias: bool = True  # whether each filter has a bias
 
     def problem(self, given: Shape, batch: int) -> Conv:
         """Return the problem of the forward pass. Raises ValueError for sizes that do not fit."""

@@ -147,7 +147,7 @@ def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:
 
 def test_every_cheat_is_tried() -> None:
     files = [path for path in Path(__file__).parents[1].rglob("*") if path.suffix in (".py", ".json")]
-    text = "".join(path.read_text("utf-8") for path in files if not path.stem.endswith("cheats") or path.stem[0] == "t")
+    text = "".join(x.read_text("utf-8") for x in files if x.name not in ("cheats.py", "other_cheats.py"))
     every = [x.name for module in (cheats, other_cheats) for x in vars(module).values() if isinstance(x, Variant)]
     assert {*every} <= set(re.findall(r"\w+", text))
 

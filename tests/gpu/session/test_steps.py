@@ -123,7 +123,7 @@ def test_traces_and_evidence_are_packed(tmp_path: Path) -> None:
 
 
 def test_a_full_or_broken_archive_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "PACKED", 30_000)
+    monkeypatch.setattr(gpu, "PACKED", 40_000)
     (tmp_path / "gpu-traces.tar").write_bytes(b"cut off")
     for letter in "ab":
         (tmp_path / f"gpu-5-kernels-{letter}.json.gz").write_bytes(bytes(20_000))

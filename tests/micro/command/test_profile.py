@@ -41,9 +41,9 @@ def test_a_real_run_under_the_printed_line(own_state: Path, tmp_path: Path) -> N
         )
 
     size = ("--m", "256", "--n", "256", "--k", "256", "--variant", "naive")
-    told = run(sys.executable, "-m", "micro.gemm", *size, "--profile")
-    assert told.returncode == 0, told.stderr
-    ran = run("bash", "-c", told.stdout.splitlines()[1])
+    printed = run(sys.executable, "-m", "micro.gemm", *size, "--profile")
+    assert printed.returncode == 0, printed.stderr
+    ran = run("bash", "-c", printed.stdout.splitlines()[1])
     assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr
     assert "variant:naive/threads:1: one warmed launch, " in ran.stdout
     rows = [line.split() for line in ran.stdout.splitlines() if "%" in line and not line.startswith("#")]

@@ -158,6 +158,16 @@ def test_the_field_that_makes_lines(cases: list[dict[str, Any]], field: str | No
         assert made is not None and [x.title for x in made.facets] == titles
 
 
+@pytest.mark.parametrize(
+    "kinds", [("a/../../b", "", "x" * 300), ("a b", "a-b", "A/b"), ("x" * 300, "x" * 301), ("…", "!")]
+)
+def test_words_for_names_of_files(kinds: tuple[str, ...]) -> None:
+    """Of any kinds of contests: each another, and in the folder."""
+    slugs = [x.slug for x in _groups.groups(run(*(transposed(8, kind=kind) for kind in kinds)))]
+    assert len({*slugs}) == len(kinds)
+    assert not any("/" in slug or len(slug) > 50 for slug in slugs)
+
+
 def test_one_question_for_all() -> None:
     for questions, told in (
         (["is it?"], "Is it?"),

@@ -46,6 +46,12 @@ def test_a_broken_kernel_is_refused(name: str, shown: str, old: str, new: str, n
     assert not all(passes(x, probe, how) for x in reversed(problems) for probe in probes for how in HOW)
 
 
+@pytest.mark.parametrize(("name", "shown"), sorted({(n, s) for n, s, *_ in BROKEN if s}))
+def test_the_right_kernel_passes_there(name: str, shown: str) -> None:
+    problem = parse(f"{shown}/variant:cuda").problem
+    assert all(cases.run(cases.find(name), problem, **how).allowed for how in HOW)
+
+
 def test_every_kernel_of_convolutions_is_broken_here() -> None:
     modules = (cases.implicit, cases.columns, cases.frames, cases.winograd_cuda)
     assert {x for module in modules for x in module.KERNELS} <= {name for name, *_ in BROKEN}

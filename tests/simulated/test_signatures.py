@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import inspect
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,6 +19,11 @@ KINDS = (
     *(ctypes.c_uint64, ctypes.c_float, ctypes.c_double, ctypes.c_void_p),
 )
 TOLD = declarations.kept()
+OURS = {
+    *("cublas.KERNELS", "cublas.WORKSPACE", "cublaslt.ALGO", "cublaslt.ALIGNED", "cudnn.MOST", "cudnn.NOT_SUPPORTED"),
+    *("cudnn_layers.KERNELS", "cudnn_layers.MOST", "cufft.KERNELS", "cusparse.KERNELS", "cusparse.PLACEHOLDER"),
+    *("pycuda.ON_REQUEST", "pycuda.TIES"),
+}  # constants of the bindings whose numbers are no enum's
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +46,21 @@ def test_every_number_and_every_structure_is_nvidias() -> None:
     assert signatures.wrong_numbers(TOLD) == []
     assert signatures.wrong_structs(TOLD) == []
     assert len(cublas.TYPES) == len({x for x in signatures.NAMES if x.startswith("cublas.TYPES") and x.endswith("[0]")})
+
+
+def test_every_number_of_a_constant_is_compared() -> None:
+    """But for ours: counts, sizes, an address, a range of statuses."""
+    places = [set(re.findall(r"\w+\.\w+", place)) for place in signatures.NAMES]
+    more = set()
+    for module in signatures.MODULES:
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.Assign):
+                names = {x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)}
+                targets = {f"{module.__name__.rpartition('.')[2]}.{x}" for x in names}
+                numbers = [x for x in ast.walk(node) if isinstance(x, ast.Constant) and type(x.value) is int]
+                if len(numbers) > sum(not targets.isdisjoint(place) for place in places):
+                    more |= targets
+    assert more == OURS
 
 
 def test_every_argument_passed_otherwise_is_seen(calls: list[Call]) -> None:

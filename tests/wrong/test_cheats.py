@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +143,13 @@ def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:
     for seed in range(5):
         with pytest.raises(WrongResult, match=r"probe: .* times what its precision allows"):
             check(Gemm(8, 8, k, dtype=dtype), cheats.TF32_WITHOUT_ITS_TAIL, seed)
+
+
+def test_every_cheat_is_tried() -> None:
+    files = [path for path in Path(__file__).parents[1].rglob("*") if path.suffix in (".py", ".json")]
+    text = "".join(x.read_text("utf-8") for x in files if x.name not in ("cheats.py", "other_cheats.py"))
+    every = [x.name for module in (cheats, other_cheats) for x in vars(module).values() if isinstance(x, Variant)]
+    assert {*every} <= set(re.findall(r"\w+", text))
 
 
 # Beyond its operands

@@ -27,6 +27,17 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print("begun", child.pid)
 time.sleep(600)
 """
+ENDS_WHEN_INTERRUPTED = """
+import subprocess, sys, time
+deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", deaf])
+time.sleep(0.5)
+print("begun", child.pid)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("what I have")
+"""
 LARGEST = 16 << 20  # bytes of a file that comes back
 
 
@@ -50,6 +61,23 @@ def test_a_step_that_hangs_is_ended_and_the_later_ones_run(
     codes = [line.partition(" after ")[0] for line in lines if "exit code" in line]
     assert codes == [f"gpu: {name}: exit code {code}" for name, code in (("first", 0), ("stuck", 124), ("then", 0))]
     assert "not well: stuck of part 1" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_step_is_interrupted_before_it_is_killed(
+    tmp_path: Path, plan: Plan, modules: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where our caller ignores interrupts."""
+    modules("ends", ENDS_WHEN_INTERRUPTED)
+    plan(Step("long", ("ends",), 4.0))
+    monkeypatch.setattr(steps, "GRACE", 5.0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert fake("--seconds", "20", "--out", str(tmp_path)) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "what I have" in log(tmp_path)
+    assert gone(started(tmp_path))  # what it left behind
 
 
 def test_a_step_has_its_limit_then_a_grace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import tarfile
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from kernels import state
+from micro import __main__ as every
+from micro import names
 from micro.command import everything
 from tests.gpu.session import __main__ as gpu
 from tests.gpu.session import rows, steps
@@ -57,6 +60,26 @@ def test_the_most_valuable_step_comes_first(tmp_path: Path) -> None:
     assert sum(step.seconds for step in steps.steps(5, tmp_path, True)[:-1]) <= steps.PARTS[5]
 
 
+@pytest.mark.parametrize("here", [True, False])
+def test_every_step_is_understood_and_goes_on(
+    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    """Nothing runs: its words are parsed by its command; a run file is resumed."""
+    monkeypatch.setattr(every, "measure", lambda options, ranks: 0)
+    monkeypatch.setattr(names, "_named", lambda files: 0)
+    monkeypatch.setattr("kernels.devices.missing", lambda device: None)
+    steps.run_file(tmp_path, 1).touch()
+    mains = {"tests.gpu.session.rows": rows.main, "micro.names": names.main, "tests.gpu.session.event_loop": len}
+    for module, *words in (step.command for part in steps.PARTS for step in steps.steps(part, tmp_path, here)):
+        assert ("-o" in words) == ("--resume" in words)
+        if module == "pytest":
+            pytestconfig._parser.parse(words)
+        elif module == "macro":
+            importlib.import_module(f"macro.{words[0]}").request(words[1:])
+        else:
+            assert mains[module](words) == 0
+
+
 def test_in_less_time_each_step_has_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in steps.PARTS:
         for half, full in zip(steps.steps(part, tmp_path, True, 0.5), steps.steps(part, tmp_path, True), strict=True):
@@ -97,6 +120,16 @@ def test_traces_and_evidence_are_packed(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "gpu-traces.tar") as archive:
         names = archive.getnames()
     assert names == ["gpu-2.wrong", "gpu-2.wrong/x.npz", "gpu-5-kernels-a.json.gz", "gpu-5-jax-a.json.gz"]
+
+
+def test_a_full_or_broken_archive_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "PACKED", 40_000)
+    (tmp_path / "gpu-traces.tar").write_bytes(b"cut off")
+    for letter in "ab":
+        (tmp_path / f"gpu-5-kernels-{letter}.json.gz").write_bytes(bytes(20_000))
+    gpu.pack(tmp_path)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["gpu-traces-2.tar", "gpu-traces-3.tar", "gpu-traces.tar"]
+    assert (tmp_path / "gpu-traces.tar").read_bytes() == b"cut off"
 
 
 def test_traces_are_packed_behind_each_step(tmp_path: Path, plan: Plan, modules: Callable[[str, str], None]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, UsageError
 from macro.explaining import breakdown, document, measure, pair
+from macro.networks import find
 from macro.timing.entry import FEWEST, Plan
-from macro.watching import kg, watch
+from macro.watching import kg, resume, watch
 from macro.watching.recording import Round, Watched
 from macro.watching.watch import Side
 from reports import attribution, store
@@ -200,6 +201,11 @@ def test_a_file_that_does_not_say_what_it_is_for_is_refused(tmp_path: Path) -> N
     with pytest.raises(UsageError, match=r"x.jsonl: it is of `explain`, which kept no rounds, and this is `.+`: name"):
         measure.Kept(PLAN, both(), file, None)
     file.close()
+
+
+def test_the_key_of_another_network_is_another() -> None:
+    other = replace(PLAN, network=find("fcn-s"))
+    assert resume.planned(PLAN, both(), False) != resume.planned(other, both(), False)
 
 
 def test_an_answer_needs_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:

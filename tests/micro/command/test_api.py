@@ -38,6 +38,15 @@ def names(**options: Any) -> list[str]:
 # A plan
 
 
+def test_a_plan_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, micro; plan = micro.plan('gemm', m=[64, 128], transpose=True)\n"
+        "assert plan.contests and not {'numpy', 'scipy', 'rich', 'msgspec'} & set(sys.modules), 'heavy'"
+    )
+    ran = python("-c", program)
+    assert ran.returncode == 0, ran.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -71,6 +80,10 @@ def test_the_budget() -> None:
         assert (found.seconds, found.target, found.margin) == budget
 
 
+def test_how_often_all_is_measured() -> None:
+    assert [micro.plan("gemm", **SIZE, replicate=n).replicates for n in (1, 3)] == [1, 3]
+
+
 BAD: list[tuple[str, dict[str, Any]]] = [
     ("banana", {}),
     ("ab", {}),
@@ -86,6 +99,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
             {"resume": True},
             {"output": ["a", "b"]},
             {"until": "tomorrow"},
+            {"replicate": 0},
             {"quiet": True, "verbose": True, "threads": 0},
         )
     ),

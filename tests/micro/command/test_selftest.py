@@ -14,6 +14,7 @@ from micro import selftest
 from micro.command import known_pairs
 from micro.command import selftest as command
 from micro.contests import rivals
+from micro.contests import selftest as pairs_of
 from micro.measuring.runner import Runner
 from micro.planning.contest import Contest
 from reports import next_run as paths
@@ -166,3 +167,16 @@ def test_usage(
     """Said before anything is measured."""
     ran = in_process(capsys, selftest.main, words)
     assert ran.code == 2 and says in ran.err and not made
+
+
+def test_explain_takes_ten_lines(capsys: pytest.CaptureFixture[str], in_process: Callable[..., Ran]) -> None:
+    ran = in_process(capsys, selftest.main, ["--explain"])
+    lines = ran.out.splitlines()
+    assert ran.code == 0 and len(lines) == 10 and max(map(len, lines)) <= 120
+    assert "1.5 %" in ran.out and "can patch the harness" in ran.out
+
+
+def test_contest_names_are_as_before() -> None:
+    """Run files of before name them so."""
+    first = next(pairs_of.schedule(pairs_of.QUICK, False)).contest.name
+    assert first == "selftest/identical/0/gemm/m:64/n:64/k:64"

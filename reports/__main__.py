@@ -94,7 +94,7 @@ def _add_compare(commands: Commands) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Print the second run against the first; return 1 where the gate holds it back."""
+    """Print the second run against the first; return 1 if `--gate` rejects it, 2 if no case has a verdict."""
     from reports.compare import runs
 
     first, second = map(store.read, arguments.files)
@@ -126,7 +126,7 @@ def _add_export(commands: Commands) -> None:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Write one run in one format; return the exit code."""
+    """Write the run in the format of `--to`; return the exit code."""
     run, output = store.read(arguments.file), arguments.output
     for line in run.damaged:
         print(f"reports export: {line}", file=sys.stderr)
@@ -148,7 +148,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def _not_there(output: Path, kind: str, source: Path) -> str | None:
-    """Return why an existing file is not replaced; None where it may be."""
+    """Return why an existing output file must not be replaced, or None if it may be."""
     if output.exists() and output.samefile(source):
         return "it is the run file itself; name another"
     return documents.refused(output, formats.endings(kind))

@@ -12,7 +12,7 @@ from reports import canaries
 from reports.record import Run
 from reports.units import counted
 
-# Options of a benchmark by the number of their values: outputs, and limits of measuring. `micro.ab` has others.
+# Options of a benchmark, with their numbers of values: outputs, and limits of measuring. `micro.ab` has others.
 DOCUMENTS = ("--json", "--csv", "--ratios", "--markdown", "--googlebench", "--pyperf")
 OUTPUTS = dict.fromkeys((*DOCUMENTS, "-o", "--figures", "--replicate"), 1)
 OUTPUTS |= dict.fromkeys(("--resume", "--keep-wrong", "-q", "-v"), 0)
@@ -29,12 +29,12 @@ class Refusal:
 
     kind: Kind
     reason: str  # in one line, for this pair of results
-    counts: tuple[int, int] = (0, 0)  # processes of each run, where they are too few
-    host: tuple[str, float] = ("", 0.0)  # the canary that differs most, and by what share, where that is too much
+    counts: tuple[int, int] = (0, 0)  # processes of each run, if they are too few
+    host: tuple[str, float] = ("", 0.0)  # the canary that differs most, and the share by which it differs, if too much
 
 
 def sentences(first: Run, second: Run, refusals: Sequence[Refusal | None], processes: int) -> list[str]:
-    """Return for each reason that refused a verdict what is wrong, then the commands that give a verdict."""
+    """Return a sentence for each kind of refusal: the cause, then the commands that lead to a verdict."""
     commands = [_words(run) for run in (first, second)]
     plain = [_without(words, OUTPUTS) for words in commands] if all(commands) else None
     lines = []
@@ -89,14 +89,14 @@ def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, 
 
 
 def _words(run: Run) -> tuple[str, ...]:
-    """Return the words of a run's command; none if it is no benchmark's."""
+    """Return the words of a run's command, or no words if it is not a benchmark's command."""
     command = run.environment.command
     starts = {_start(result.repeat) for result in run.results if "--variant" in result.repeat}
     return tuple(shlex.split(command)) if _start(command) and _start(command) in starts else ()
 
 
 def _start(command: str) -> str:
-    """Return how the command of a benchmark begins, in a checkout or as installed."""
+    """Return the program part of a benchmark's command, in a checkout or as installed; else an empty text."""
     begin = BENCHMARK.match(command)
     return begin[0] if begin else ""
 

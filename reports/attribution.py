@@ -12,11 +12,11 @@ from reports.store import Unreadable
 
 TOPIC = "attribution"  # of its note
 NAMED = 4  # rows of one kernel in a sentence
-SHOWN = 0.01  # of the larger step: smaller cells are summed by cause
+SHOWN = 0.01  # share of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
 PARTS = "work, rate"
-LEGEND = {  # rows and causes whose names need an explanation, the two last ones always
+LEGEND = {  # rows and causes whose names need an explanation; the last two are always printed
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
     "in no span": "outside all operations that the framework's tracer saw",
@@ -32,14 +32,14 @@ LEGEND = {  # rows and causes whose names need an explanation, the two last ones
 
 
 def note(explanation: Explanation, stopped: str | None = None) -> Note:
-    """Return a record of a run file. `stopped`: what interrupted the explanation."""
+    """Return an explanation's note for a run file. `stopped`: why the explanation was interrupted."""
     import msgspec
 
     return Note(TOPIC, msgspec.to_builtins(explanation) | ({"stopped": stopped} if stopped else {}))
 
 
 def of(run: Run) -> list[Explanation]:
-    """Return the explanations of a run; an interrupted one only if it was not resumed. Raises Unreadable."""
+    """Return a run's explanations, without interrupted ones that later ones replace. Raises Unreadable."""
     import msgspec
 
     notes = [x for x in run.notes if x.topic == TOPIC]
@@ -50,7 +50,7 @@ def of(run: Run) -> list[Explanation]:
 
 
 def text(explained: Explanation) -> str:
-    """Return the whole text of an attribution."""
+    """Return the text of an attribution, with all its parts."""
     least = SHOWN * max(explained.step.values())
     lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
     lines += [_legend(explained, least)]
@@ -71,7 +71,7 @@ def text(explained: Explanation) -> str:
 
 
 def _algorithms(explained: Explanation, side: str) -> Iterator[str]:
-    """Yield the line of a side's convolution kernels."""
+    """Yield one line with a side's convolution kernels and their rows, or nothing without kernels."""
     rows: dict[str, list[str]] = {}
     for row, kernel in explained.algorithms[side]:
         rows.setdefault(kernel, []).append(row)
@@ -100,16 +100,16 @@ def _causes(explained: Explanation, least: float) -> list[str]:
 
 
 def _verdict(bar: Bar, least: float) -> str:
-    """Return the word on a difference; empty for one that is not tested, or too small."""
+    """Return `certain` or `may be chance`; empty for a difference that is untested or below `least`."""
     if bar.name == RESIDUAL or bar.low is None or abs(bar.gap) < least:
         return ""
     return "certain" if bar.sure else CHANCE + ALONE * bar.alone
 
 
 def _cells(explained: Explanation, least: float) -> list[str]:
-    """Return the table of cells of at least `least` seconds; smaller ones summed.
+    """Return the table of cells of at least `least` seconds, with sums of the smaller cells.
 
-    They are summed by cause where their sum is as large."""
+    Smaller cells are summed by cause if that sum reaches `least`, else all together."""
     unit = Unit.of(explained)
     shown = [c for c in explained.cells if max(c.a, c.b) >= least]
     small = [c for c in explained.cells if max(c.a, c.b) < least]
@@ -148,7 +148,7 @@ class Unit:
         return cls("ms", 1e-3, 2) if step >= 0.01 else cls("µs", 1e-6, 1 if step >= 1e-4 else 2)
 
     def head(self, explained: Explanation) -> list[str]:
-        """Return the heads of the columns of `row`."""
+        """Return the column heads for the cells of `row`."""
         return [f"{explained.a}, {self.name}", f"{explained.b}, {self.name}", "difference"]
 
     def number(self, value: float, sign: str = "") -> str:
@@ -161,16 +161,16 @@ class Unit:
         return [self.number(a), self.number(b), self.number(a - b, "+")]
 
     def interval(self, low: float | None, high: float | None) -> str:
-        """Return the interval of a difference; empty where it is not known."""
+        """Return the interval of a difference, or an empty text if it is unknown."""
         return "" if low is None or high is None else f"[{self.number(low, '+')}, {self.number(high, '+')}]"
 
     def part(self, value: float | None) -> str:
-        """Return the part of a difference by work or rate; a dash where there is neither."""
+        """Return the part of a difference due to work or to rate; a dash if the cell has neither."""
         return "–" if value is None else self.number(value, "+")
 
 
 def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
-    """Return the lines of a table. `left`: number of columns of words, aligned left."""
+    """Return the lines of a table. `left`: number of leading columns that are aligned left."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
     lines = [
         "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
@@ -180,7 +180,7 @@ def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
 
 
 def _legend(explained: Explanation, least: float) -> str:
-    """Return the meaning of the words in the tables."""
+    """Return the line that explains the words that occur in the tables."""
     shown = [cell for cell in explained.cells if max(cell.a, cell.b) >= least]
     names = {cell.column for cell in shown} | {word for cell in shown for word in LEGEND if word in cell.row}
     meanings = [f"{word}: {meaning}" for word, meaning in LEGEND.items() if word in names | {RESIDUAL, PARTS}]
@@ -188,6 +188,6 @@ def _legend(explained: Explanation, least: float) -> str:
 
 
 def _by(what: str, bars: Sequence[Bar], least: float) -> str:
-    """Return the line of the bars that are at least a fifth of `least`."""
+    """Return the line of differences by layer or phase, without those below a fifth of `least`."""
     kept = [bar for bar in bars if abs(bar.gap) >= least / 5]
     return f"by {what}: " + ", ".join(f"{bar.name} {units.signed(bar.gap)}{' *' * bar.sure}" for bar in kept)

@@ -1,4 +1,4 @@
-"""Remarks on a machine that was busy while a run was measured, by the clock of its figures."""
+"""Remarks on other work on the machine during a run, and on its effect on times by each clock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import statistics
 
 from reports.record import Run
 
-BUSY = 0.2  # share of a case's rounds, median of all cases, above which it is reported
+BUSY = 0.2  # share of a case's rounds that lost time (median of all cases) above which it is reported
 TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is reported, its step unreliable
 
 
 def sentence(run: Run) -> str | None:
-    """Return the remark on other work on the machine, and its effect on figures by each clock."""
+    """Return the remark on other work on the machine and its effect on times; None if it was little."""
     timed = [(x.lost, x) for x in run.measured if x.lost is not None]
     timed = [(lost, x) for lost, x in timed if x.clock in ("cpu", "wall")]
     share = statistics.median([lost for lost, _ in timed]) if timed else 0.0
@@ -30,9 +30,9 @@ def sentence(run: Run) -> str | None:
 
 
 def step_sentence(share: float | None, threads: int) -> str | None:
-    """Return the remark on processor time taken from a watched script, with the remedy.
+    """Return the remark on processor time taken from a watched script, and the remedy; None if little.
 
-    `share`: of the processor time that the script could use."""
+    `share`: of the processor time available to the script, taken by other processes; None if unknown."""
     if share is None or share <= TAKEN:
         return None
     barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""

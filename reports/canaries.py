@@ -1,4 +1,4 @@
-"""Canaries in a run file: their names in words, and the selection that bears on a result."""
+"""Canaries in a run file: their names in words, and the canaries relevant to a result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from reports import units
 from reports.record import Result
 
-LIMIT = 0.02  # how near the canaries of two runs must be for a verdict between them
+LIMIT = 0.02  # largest relative difference of the canaries of two runs that allows a verdict between them
 
 
 def words(name: str) -> str:
@@ -17,15 +17,15 @@ def words(name: str) -> str:
 
 
 def read_size(name: str) -> int | None:
-    """Return bytes that a canary reads; None for multiply-adds."""
+    """Return the bytes that a canary reads, or None for the canary of multiply-adds."""
     size = name.rpartition("size:")[2]
     return int(size) if size.isdigit() else None
 
 
 def relevant(names: Iterable[str], result: Result) -> list[str]:
-    """Return the canaries that bear on a result.
+    """Return the names of the canaries relevant to a result.
 
-    A read greater than the smallest one that holds the result's working set does not."""
+    Reads beyond the smallest read that covers the result's working set are not relevant."""
     sizes = {name: read_size(name) or 0 for name in names}
     if result.footprint is None or result.cold:
         return list(sizes)

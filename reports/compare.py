@@ -44,8 +44,8 @@ APART = "measured apart: python -m micro.ab measures both together"
 def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     """Return both runs as one, with a contest for each case they share, first against second.
 
-    The environments come first. Two runs have no verdict, unless each result holds five processes or more and the
-    canaries that bear on it lie within 2 %; the spread between processes is then in the interval."""
+    The environments come first. A pair has a verdict only if each result has at least five processes and the relevant
+    canaries agree within 2 %; its interval then includes the spread between processes."""
     pairs = list(_shared(first, second))
     refusals = [_refusal(a, b) for a, b in pairs]
     contests = tuple(_contest(a, b, margin, len(pairs), why) for (a, b), why in zip(pairs, refusals, strict=True))
@@ -63,7 +63,7 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
 
 
 def _shared(first: Run, second: Run) -> Iterator[tuple[Result, Result]]:
-    """Yield the same case of the same contest, else the same case if each run has it once."""
+    """Yield pairs of results: the same case of the same contest, else the same case if unique in each run."""
     rest = {(result.contest, result.name): result for result in second.measured}
     alone = []
     for result in first.measured:
@@ -100,7 +100,7 @@ def _contest(first: Result, second: Result, margin: float, family: int, refusal:
 
 
 def _refusal(first: Result, second: Result) -> again.Refusal | None:
-    """Return why two timed results of different runs have no verdict; None where they have one."""
+    """Return why results of two runs have no verdict; None if they have one, or if a time is missing."""
     if first.seconds is None or second.seconds is None:
         return None
     counts = len(_by_process(first)) or 1, len(_by_process(second)) or 1
@@ -123,7 +123,7 @@ def _refusal(first: Result, second: Result) -> again.Refusal | None:
 
 
 def _by_process(result: Result) -> list[float]:
-    """Return the logarithm of the median of each process over accepted samples."""
+    """Return for each process the logarithm of the median of its accepted samples."""
     groups: dict[int, list[float]] = {}
     for i in flat.accepted(result) if result.processes else ():
         groups.setdefault(result.processes[i], []).append(result.samples[i])

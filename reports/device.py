@@ -10,13 +10,13 @@ from reports import units
 from reports.attribution import aligned
 
 SHOWN = 12  # kernels
-WORTH = 0.05  # of the time: a share that is worth a sentence
+WORTH = 0.05  # smallest share of the time that is reported in a sentence
 WIDE = 72  # characters of a name
 LATE = "while the host had not yet enqueued what comes next"
 
 
 def text(accounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines on each device. `accounts`: macro's account of each."""
+    """Yield the lines of each device's report. `accounts`: one mapping of times per device, from macro."""
     for number, account in enumerate(accounts):
         yield from ("",) * (number > 0)
         yield from _device(account)
@@ -55,7 +55,7 @@ def _device(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kinds(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
-    """Yield the table of kinds of work: sums over kernels, where those that run at once count each."""
+    """Yield the table of kinds of work; kernels that run concurrently are each counted in full."""
     of = defaultdict[str, list[Mapping[str, Any]]](list)
     for kernel in each:
         of[kernel["kind"]].append(kernel)
@@ -74,7 +74,7 @@ def _kernels(each: Sequence[Mapping[str, Any]], total: float) -> Iterator[str]:
 
 
 def _figures(kernels: Sequence[Mapping[str, Any]], total: float) -> tuple[str, str, str]:
-    """Return seconds, share and calls of all these kernels."""
+    """Return the kernels' total seconds, their share of `total` and their number of calls, as text."""
     took = sum(kernel["seconds"] for kernel in kernels)
     return units.seconds(took), _share(took, total), str(sum(kernel["calls"] for kernel in kernels))
 

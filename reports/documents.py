@@ -10,14 +10,14 @@ from typing import IO
 
 
 def refused(path: Path, usual: Sequence[str]) -> str | None:
-    """Return why an existing file is not replaced by a document with these usual endings."""
+    """Return why a document with these usual endings may not replace the file at `path`, or None."""
     if path.is_file() and path.suffix.lower() not in ("", *usual):
         return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
     return None
 
 
 def opened(path: Path, stack: ExitStack) -> IO[str]:
-    """Open a file beside the path; once it is finished, it replaces the path as the stack is left. Raises OSError."""
+    """Open a temporary file that replaces `path` when the stack exits, if finished. Raises OSError."""
     if path.exists() and not path.is_file():  # a device or a pipe
         return stack.enter_context(path.open("w", encoding="utf-8"))
     part = path.with_name(f"{path.name}.part")
@@ -35,7 +35,7 @@ def opened(path: Path, stack: ExitStack) -> IO[str]:
 
 
 def finish(stream: IO[str]) -> None:
-    """Complete a document, so that it takes its place. Raises OSError."""
+    """Flush and close a document, so that it replaces the file at its path. Raises OSError."""
     stream.flush()
     if stream is not sys.stdout:
         stream.close()

@@ -1,7 +1,7 @@
-"""The records of an explanation: of why one step takes longer than another, and of one program's step taken apart.
+"""The records of explanations (why two steps differ in time) and of breakdowns (one program's step).
 
-Run files have them as the data of notes, so fields may be added, with a default, never renamed. Sides are `a` and `b`;
-the one side of a program's step is `a`. Base units throughout: seconds, bytes, FLOP."""
+Run files keep them as the data of notes, so fields may be added with a default, never renamed. Sides are `a` and `b`;
+a program's step has only side `a`. Base units throughout: seconds, bytes, FLOP."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-RESIDUAL = "residual"  # name of the bar that is none of the others
+RESIDUAL = "residual"  # name of the bar of time that no cell accounts for
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Bar:
     b: float
     low: float | None  # of the 95 % interval of a − b; null: not known
     high: float | None
-    sure: bool  # the difference is certain: docs/explain.md
+    sure: bool  # the difference is certain, as docs/explain.md defines
 
     @property
     def gap(self) -> float:
@@ -30,7 +30,7 @@ class Bar:
 
     @property
     def alone(self) -> bool:
-        """True if the bar's own interval excludes 0."""
+        """True if the bar's interval, tested by itself, excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -38,7 +38,7 @@ class Bar:
 class Cell:
     """Seconds that a row of the step and a column (a kind of work) take on each side."""
 
-    row: str  # such as `fc1 wgrad`; rows that one operation serves together are one
+    row: str  # such as `fc1 wgrad`; rows that are served by one operation are merged
     column: str  # gemm, packing, copy, OS memory, idle …
     a: float  # seconds of a step
     b: float
@@ -47,11 +47,11 @@ class Cell:
     work: float | None  # part of a − b by the amount of work; null: neither work nor rate
     rate: float | None  # part of a − b by the rate
     amount: dict[str, float | None]  # work by side, in the column's unit: FLOP, bytes, faults, calls
-    seen: dict[str, str | None]  # by side, the kernel that most of its samples were in
-    members: tuple[str, ...]  # the rows it is made of
+    seen: dict[str, str | None]  # by side, the kernel with most of the cell's samples
+    members: tuple[str, ...]  # the rows that are merged in the cell
     sure: bool = True  # the difference is certain: by itself, or within a cause whose difference is certain
-    how: dict[str, str | None] = field(default_factory=dict)  # by side, how a product's operands lie: NN, NT …
-    repeat: str = ""  # the command that measures it alone
+    how: dict[str, str | None] = field(default_factory=dict)  # by side, a product's operand layout: NN, NT …
+    repeat: str = ""  # the command that measures the cell's operation alone
     phase: str = ""  # forward, backward, update …
 
     @property
@@ -66,31 +66,31 @@ class Cell:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A row of at least a twentieth of the step, timed by trace and by replay."""
+    """A cross-check of a row of at least a twentieth of the step: its time by trace and by replay."""
 
     side: str
     row: str
     trace: float  # seconds by spans and samples
-    replay: float | None  # seconds of its calls, replayed; null: they were not
+    replay: float | None  # seconds of the row's calls, replayed; null: not replayed
     sigma: float  # standard deviation of the difference
     verdict: str  # agree, disagree, cannot tell, one witness
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """A named product or pass, measured by itself."""
+    """The possible saving of a row: its product or pass measured alone against its time in the step."""
 
     row: str
-    repeat: str  # the command that did
+    repeat: str  # the command that measured it
     best: str  # its fastest variant
-    seconds: float  # of that, operands out of cache
-    took: float  # in the step, on the slower side
+    seconds: float  # time of that variant, operands out of cache
+    took: float  # seconds in the step, on the slower side
     left: float  # share of `took` that the best variant does not need
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Two steps as cells, which with the residual sum to the gap."""
+    """The gap between two steps, split into cells that sum to the gap with the residual."""
 
     network: str
     batch: int
@@ -106,18 +106,18 @@ class Explanation:
     interval: tuple[float, float]  # of the gap, 95 %
     resolution: float  # half of the interval's width
     cells: tuple[Cell, ...]  # largest difference first
-    residual: dict[str, float]  # by side, what the cells leave of the step
+    residual: dict[str, float]  # by side, seconds of the step in no cell
     closure: dict[str, dict[str, float | None]]  # by side: how far samples, spans, names, replays account for a step
     levels: dict[str, dict[str, float]]  # by side: a step under each instrument over a plain one
     agreement: tuple[Agreement, ...]
     waterfall: dict[str, tuple[tuple[str, float], ...]]  # the gap by cause, layer and phase
     faults: dict[str, float]  # by side, page faults of a step
-    system: dict[str, float]  # by side, seconds of a plain step in the operating system, by its own account, a thread
-    products: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # by side, as its libraries logged
+    system: dict[str, float]  # by side, system time of a plain step per thread, by the operating system's accounting
+    products: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)  # by side, from its libraries' log
     algorithms: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by side: convolution, its kernel
     watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps
     identity: tuple[dict[str, Any], ...] = ()  # of A and B: version, libraries, threads …
-    conditions: tuple[str, ...] = ()  # what these figures cannot know
+    conditions: tuple[str, ...] = ()  # limits of these figures, in sentences
     named: tuple[Cell, ...] = ()  # the cells that the sentences name
     headroom: tuple[Headroom, ...] = ()
     sentences: tuple[str, ...] = ()
@@ -137,9 +137,9 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Part:
-    """Seconds of a step that a row (a module's path and a phase) and a column (a kind of work) take."""
+    """Seconds of a step in one row (a module's path and a phase) and one column (a kind of work)."""
 
-    row: str  # `net.layer1.conv forward`; in parentheses what is in no module
+    row: str  # `net.layer1.conv forward`; in parentheses: outside all modules
     path: str
     phase: str  # forward, backward, update, recompute, data, loss …
     column: str
@@ -148,32 +148,32 @@ class Part:
     high: float
     work: float | None  # in the unit of the column; null: not known
     unit: str | None  # FLOP, bytes, page faults, calls
-    basis: str  # how the work is known: measured, nominal, shared out, or nothing
+    basis: str  # origin of the work's figure: measured, nominal, shared out, or nothing
     rate: float | None  # work a second
-    seen: str | None  # the kernel that most of its samples were in
+    seen: str | None  # the kernel with most of the samples
     calls: float = 0.0  # operations of a step
-    repeat: str = ""  # the command that measures the largest of them alone
-    bytes: float | None = None  # read and written at least, where its work is FLOP
-    dtype: str = ""  # float32, bfloat16 …: in which most of its FLOP are computed
+    repeat: str = ""  # the command that measures the largest of these operations alone
+    bytes: float | None = None  # least bytes read and written, if `work` is in FLOP
+    dtype: str = ""  # type of most of the FLOP: float32, bfloat16 …
 
 
-# Which of a step's ceilings bounds products of a type.
+# The key in `ceilings` of the bound for products of each type.
 PEAKS = {"float32": "flops", "float64": "flops_f64", "bfloat16": "flops_bf16"}
 
 
 def large(types: Mapping[str, float]) -> dict[str, float]:
-    """Return the types that at least a hundredth of the FLOP is computed in."""
+    """Return the types with at least 1 % of the FLOP, with their FLOP."""
     return {name: flops for name, flops in types.items() if flops >= 0.01 * sum(types.values())}
 
 
 def in_type(dtype: str) -> str:
-    """Return the types of products in words; empty for the usual one."""
+    """Return ` in bfloat16` as a suffix for names of products; empty for float32."""
     return "" if dtype in ("", "float32") else f" in {dtype}"
 
 
 @dataclass(frozen=True)
 class Share:
-    """The time and work of one kind of work."""
+    """The share of a step that one kind of work takes: its time, amount, rate and ceiling."""
 
     name: str
     a: float
@@ -183,10 +183,10 @@ class Share:
     unit: str | None
     rate: float | None
     ceiling: str | None = None  # what bounds it on this machine
-    percent: float | None = None  # of that
-    least: float | None = None  # seconds that its work takes at the ceiling: a bound
-    left: float | None = None  # seconds above that
-    dtype: str = ""  # the types in which its FLOP are computed, that of most first
+    percent: float | None = None  # rate as a share of the ceiling
+    least: float | None = None  # seconds that the work takes at the ceiling: a lower bound
+    left: float | None = None  # seconds above that lower bound
+    dtype: str = ""  # types of the FLOP, the type of most FLOP first
 
     @property
     def is_above(self) -> bool:
@@ -196,17 +196,17 @@ class Share:
 
 @dataclass(frozen=True)
 class Module:
-    """A node of the tree of modules, with all below it. `count`: alike siblings folded into it."""
+    """A node of the module tree, with its submodules. `count`: number of like siblings folded into it."""
 
     path: str
     depth: int
     count: int
     phases: dict[str, float]  # seconds of a step
-    column: str  # the kind that takes most of it
+    column: str  # the kind of work that takes most of the time
 
     @property
     def name(self) -> str:
-        """Last part of the path, all of it for an outermost module."""
+        """Last part of the path, or the full path of an outermost module."""
         name = self.path if self.path.startswith("(") or self.depth == 0 else self.path.rpartition(".")[2]
         return f"{name} ×{self.count}" if self.count > 1 else name
 
@@ -216,8 +216,8 @@ class Module:
         return sum(self.phases.values())
 
 
-OPERATING = "operating system"  # the cross-check of its share
-AGREES = 0.1  # share of a row's seconds by which a step without it may be off
+OPERATING = "operating system"  # name of the cross-check of the system time
+AGREES = 0.1  # share of a row's seconds by which the saving of a step without the row may differ
 NARROW = 0.25  # share of a row's seconds: a wider interval decides nothing
 
 
@@ -234,22 +234,22 @@ class Witness:
 
 @dataclass(frozen=True)
 class Fastest:
-    """The fastest kernel of this suite for an operation's problem, by itself, operands out of cache."""
+    """The suite's fastest kernel for an operation's problem, timed alone with operands out of cache."""
 
     row: str
     repeat: str
     variant: str
     seconds: float  # of one call
     took: float  # of one call in the step
-    left: float  # seconds of a step that it would save
+    left: float  # seconds of a step that this kernel would save
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """One step as cells, which with the residual sum to it."""
+    """The breakdown of one step into cells that sum to the step with the residual."""
 
     name: str  # of the program's file
-    program: dict[str, Any]  # words, interpreter, framework, threads, heap, where a step ends
+    program: dict[str, Any]  # command words, interpreter, framework, threads, heap, where a step ends
     threads: int
     clock: str
     rounds: int
@@ -261,26 +261,26 @@ class Breakdown:
     kinds: tuple[Share, ...]
     modules: tuple[Module, ...]
     levels: dict[str, dict[str, float]]  # a step under each instrument over a plain one
-    faults: dict[str, float]  # page faults of a step by level, the heap that it starts with as `started`
-    system: dict[str, float]  # seconds of plain steps in the operating system, by its own account, of each thread
+    faults: dict[str, float]  # page faults of a step by instrument level; `started`: with the program's initial heap
+    system: dict[str, float]  # system time of a plain step, per thread, by the operating system's accounting
     closure: dict[str, dict[str, float | None]]
     watched_system: dict[str, float] = field(default_factory=dict)  # the same of watched steps
     started: dict[str, float] = field(
         default_factory=dict
-    )  # on the heap that it starts with: seconds, low, high, faults
+    )  # steps with the program's initial heap: seconds, low, high, faults
     ceilings: dict[str, float] = field(default_factory=dict)  # FLOP/s of float32 and of other types, byte/s
-    types: dict[str, float] = field(default_factory=dict)  # FLOP of a step by the type that they are computed in
+    types: dict[str, float] = field(default_factory=dict)  # FLOP of a step by data type
     witnesses: tuple[Witness, ...] = ()
     fastest: tuple[Fastest, ...] = ()
     conditions: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     ended: str = ""
-    busy: float | None = None  # share of the processor time it could use that others took; null: not known
+    busy: float | None = None  # share of its available processor time that other processes took; null: not known
 
     def share(self, name: str) -> float:
         """Return the share of a kind of work in the step."""
         return sum(kind.a for kind in self.kinds if kind.name == name) / self.step["a"]
 
     def peak(self, dtype: str) -> float | None:
-        """Return the ceiling of products of a type in FLOP/s; float32 where no type is known."""
+        """Return the FLOP/s ceiling of products of a type (an empty type is float32), or None if not measured."""
         return self.ceilings.get(PEAKS.get(dtype or "float32", ""))

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from reports import attribution, prediction, step, table, units
 from reports.record import Run
 
-ROUND, WATCHED = "round", "watched"  # topics of the notes that keep rounds of `macro run` and of `macro explain`
+ROUND, WATCHED = "round", "watched"  # topics of notes that keep rounds of `macro run` and of `macro explain`
 TABLE = "table"
-TOPICS = (attribution.TOPIC, step.TOPIC, TABLE)  # of their notes
+TOPICS = (attribution.TOPIC, step.TOPIC, TABLE)  # topics of notes that are printed as texts
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved": "unresolved"}
 
 
 def notes(run: Run) -> list[str]:
-    """Return the sentences of the notes; of a plan, which its notes name, the last of each topic."""
+    """Return the sentences of the notes; notes on one plan (`of`) count only by the last of each topic."""
     last: dict[object, list[str]] = {}
     for i, note in enumerate(run.notes):
         if note.topic not in TOPICS:
@@ -25,7 +25,7 @@ def notes(run: Run) -> list[str]:
 
 
 def sentence(run: Run) -> str | None:
-    """Return the counts of verdicts and the largest certain difference; None without comparisons."""
+    """Return the counts of verdicts and the largest certain difference; None without judged comparisons."""
     every = [x for contest in run.contests for x in contest.compared]
     compared = [(c, pair) for c, *pair in every if c.ratio and c.verdict in WORDS]
     if not compared:
@@ -44,7 +44,7 @@ def sentence(run: Run) -> str | None:
 
 
 def unfinished(run: Run) -> Iterator[str]:
-    """Yield a line for each contest that has rounds and no end, or that nothing has ended."""
+    """Yield a line for each contest with rounds but no end, or one line if the run has no result at all."""
     ended = {contest.contest for contest in run.contests}
     for contest in run.contests:
         if contest.interrupted:
@@ -64,7 +64,7 @@ def unfinished(run: Run) -> Iterator[str]:
 
 
 def _on(run: Run) -> str:
-    """Return the command that resumes a run, if a command began it."""
+    """Return the end of a sentence: the command that resumes the run, or a full stop if none started it."""
     command = run.environment.command
     if not command.startswith(("python ", "kernelgap ")):
         return "."

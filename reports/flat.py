@@ -1,4 +1,4 @@
-"""A run without its nesting: rows for a table of any kind, and names that hold over the whole run.
+"""A run without its nesting: rows for tables of any format, and names that are unique in the run.
 
 A name in an export is the question, then every axis and setting of the case, those at their default too:
 `nn-nt/gemm/m:64/n:2048/k:3344/trans:nn/dtype:fp32/…/variant:openblas/threads:1/cold:none`. Words of the
@@ -37,10 +37,10 @@ def samples(run: Run) -> list[dict[str, Any]]:
 
 
 def results(run: Run) -> list[dict[str, Any]]:
-    """Return a row for each case: base units, `None` where something is unknown or no axis.
+    """Return a row for each case, in base units; `None` if a figure is unknown or the case lacks the axis.
 
-    Its ratio is that of the first comparison in which it is the contender. Ceilings are no rows, but columns of the
-    cases beside them."""
+    Its ratio is that of the first comparison in which it is the contender. Ceilings are not rows but columns of the
+    cases in the same contest."""
     axes = list(dict.fromkeys(axis for result in run.measured for axis in result.problem))
     rows = []
     for contest, result, compared in _with_comparisons(run):
@@ -70,9 +70,9 @@ def _with_comparisons(run: Run) -> Iterator[tuple[Contest, Result, Comparison | 
 
 
 def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
-    """Return FLOP/s and bytes/s of the ceilings beside a case, on as many threads.
+    """Return FLOP/s and bytes/s of the ceilings in a case's contest, on as many threads.
 
-    The ceiling of each kind is the one that the case's share is of, or the only one."""
+    For each kind it is the ceiling that the case's share refers to, or any of that kind."""
     timed = [x for x in contest.results if x.role == "ceiling" and x.seconds and x.device == case.device]
     beside = [x for x in timed if x.threads == case.threads] or [x for x in timed if x.threads == 1]
     peaks: dict[str, float | None] = {}
@@ -86,7 +86,7 @@ def _peaks(contest: Contest, case: Result) -> dict[str, float | None]:
 
 
 def comparisons(run: Run) -> list[dict[str, Any]]:
-    """Return a row for each comparison, with the axes of its two cases: `None` where these differ."""
+    """Return a row for each comparison, with the axes of its two cases; `None` if the two differ there."""
     names = [field.name for field in fields(Comparison)]
     taken = {*names, *SHARED, "baseline_seconds", "contender_seconds"}
     axes = list(dict.fromkeys(axis for result in run.measured for axis in result.problem))
@@ -123,23 +123,23 @@ def named(run: Run) -> list[list[tuple[str, Result]]]:
 
 
 def accepted(result: Result) -> list[int]:
-    """Return the samples that enter a ratio: those of rounds not rejected, however few are left."""
+    """Return the indices of the samples that enter a ratio: those of rounds that were not rejected."""
     rejected = set(result.rejected)
     return [i for i, number in enumerate(result.rounds or range(len(result.samples))) if number not in rejected]
 
 
 def timed(result: Result) -> list[int]:
-    """Return the samples that enter a time: the accepted ones, or all where none was."""
+    """Return the indices of the samples that enter a time: the accepted ones, or all if none is accepted."""
     return accepted(result) or list(range(len(result.samples)))
 
 
 def log_ratios(first: Result, second: Result) -> list[float]:
-    """Return logarithms of second over first in each accepted round."""
+    """Return for each accepted round the logarithm of the second's time over the first's."""
     return [math.log(second.samples[i] / first.samples[i]) for i in accepted(first)]
 
 
 def versions(environment: Environment) -> dict[str, str]:
-    """Return the versions of hardware and software that are known, a line each."""
+    """Return the known versions of hardware and software, each on one line, by name."""
     facts = environment.facts
     by_name = {
         "digest": environment.digest,
@@ -167,14 +167,14 @@ def _name(contest: Contest, result: Result, again: int = 1) -> str:
 
 
 def word(value: object) -> str:
-    """Return a value as it stands in a name: a whole number without its `.0`, no slash."""
+    """Return a value as written in a name: integers without `.0`, `%` and `/` percent-encoded."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).replace("%", "%25").replace("/", "%2F")
 
 
 def plain(text: str) -> str:
-    """Return a name in which a file's path stands as it was typed."""
+    """Return a name with percent-encoded slashes and per cent signs decoded, so that paths are as typed."""
     return text.replace("%2F", "/").replace("%25", "%")
 
 
@@ -183,5 +183,5 @@ def _common(first: Any, second: Any) -> Any:
 
 
 def _column(axis: str, taken: Collection[str]) -> str:
-    """Return an axis's column, prefixed if its name means something else in the row."""
+    """Return an axis's column name, prefixed with `problem_` if the row has another column of that name."""
     return f"problem_{axis}" if axis in taken else axis

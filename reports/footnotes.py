@@ -1,4 +1,4 @@
-"""Footnotes of remarks on single comparisons: one for all that differ in nothing but numbers."""
+"""Footnotes of remarks on single comparisons; remarks that differ only in numbers share a footnote."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from reports import flat, slow, stats
 from reports.record import Result, Run
 
-COUNTED = (slow.BLIND, stats.NEEDED)  # remarks that differ in nothing but numbers contain one of these
+COUNTED = (slow.BLIND, stats.NEEDED)  # remarks that differ only in numbers contain one of these
 
 
 def kind(remark: str, sides: tuple[Result, Result]) -> str:
-    """Return a remark without its numbers of rounds, as the key of its footnote.
+    """Return a remark with `#` for its numbers of rounds, as the key of its footnote.
 
-    A side without a time is named by its variant, since the row shows the rest."""
+    A remark on a side without a time names only the variant, since the row shows the rest."""
     if without_time := re.match(r"(\S+)(?= (?:skipped|wrong|failed): )", remark):
         variants = {result.name: result.variant for result in sides}
         name = without_time[0]
@@ -22,7 +22,7 @@ def kind(remark: str, sides: tuple[Result, Result]) -> str:
 
 
 def of_all(run: Run, kind: str) -> str:
-    """Return the footnote of a kind of remark with its range of numbers: `6 to 11 rounds …`."""
+    """Return the footnote of a kind of remark with the range of its numbers: `6 to 11 rounds …`."""
     if not any(words in kind for words in map(_numberless, COUNTED)):
         return kind
     remarks = [text for x in run.comparisons for text in (x.reason or "", *x.notes) if _numberless(text) == kind]

@@ -1,4 +1,4 @@
-"""Multiple verdicts in one run: expected errors, and the verdicts that hold together (Holm 1979)."""
+"""Multiple testing in one run: expected errors, and verdicts that hold jointly (Holm 1979)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from reports import stats
 from reports.record import Comparison
 
-TOGETHER = 0.05  # chance that any verdict of a run is wrong that holds with the others
+TOGETHER = 0.05  # family-wise error: chance that any verdict marked as holding jointly is wrong
 
 
 def alone(comparison: Comparison) -> bool:
-    """Return whether a verdict has an error of its own, not one that the run's verdicts share."""
+    """Return whether a verdict has its error alone, not one that is shared with the run's other verdicts."""
     return comparison.p is not None and comparison.interval in (stats.ROUNDS, stats.GENERATIONS)
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
-    """Return which of these p still count if any may be chance once in 1/TOGETHER times at most."""
+    """Return which p-values are significant by Holm's procedure at family-wise error TOGETHER."""
     counts = [False] * len(chances)
     for rank, i in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
         if chances[i] > TOGETHER / (len(chances) - rank):
@@ -26,7 +26,7 @@ def holm(chances: Sequence[float]) -> list[bool]:
 
 
 def kept(comparisons: Sequence[Comparison]) -> list[bool]:
-    """Return which verdicts still stand if none of the run's may be wrong; a single one is not tested."""
+    """Return which verdicts hold jointly by Holm's procedure; none if fewer than two have their own error."""
     asked = [i for i, x in enumerate(comparisons) if alone(x)]
     counts = holm([comparisons[i].p or 0.0 for i in asked]) if len(asked) > 1 else [False] * len(asked)
     stand = {i for i, count in zip(asked, counts, strict=True) if count}
@@ -34,7 +34,7 @@ def kept(comparisons: Sequence[Comparison]) -> list[bool]:
 
 
 def sentence(comparisons: Sequence[Comparison]) -> str | None:
-    """Return the remark on two or more verdicts that have an error each."""
+    """Return the remark on the expected number of wrong verdicts, or None for fewer than two verdicts."""
     count = sum(map(alone, comparisons))
     if count < 2:
         return None

@@ -1,7 +1,7 @@
 """Prediction intervals for another run of the same command, beside the interval of this run.
 
-An interval holds for the run that made it. Another run has other processes, other minutes and an error of its own;
-how far runs lie apart is measured by `python -m micro.selftest`, for each way in which a contest is timed (its
+An interval holds only for its run. Another run has other processes, another time and its own error;
+`python -m micro.selftest` measures the spread between runs, for each way in which a contest is timed (its
 path)."""
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from reports import stats
 from reports.record import Comparison, Contest, Environment
 
 LEVEL = 0.975  # of each end of a 95 % interval
-# The paths of contests, which the self-test measures: clocks, then what else sets a contest apart.
+# Paths (ways of timing a contest) whose spread the self-test measures: clocks, then other properties of a contest.
 WALL, CPU, ONE_LOOK, FIXED = "wall", "cpu", "one look", "fixed placement"
 PYTHON, THREADS, LOCKSTEP = "python", "threads", "lockstep"
 PATHS = (WALL, CPU, ONE_LOOK, FIXED, PYTHON, THREADS, LOCKSTEP)
-GENERATIONS = "generations"  # of processes, the path of whole steps; their spread comes from another measurement
+GENERATIONS = "generations"  # of processes: the path of steps; their spread comes from another measurement
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Spread between runs on one path of one machine, beyond that within the intervals."""
+    """Spread between runs on one path of one machine, in excess of the intervals' width."""
 
-    sd: float
-    degrees: float
+    sd: float  # standard deviation of the log ratio
+    degrees: float  # degrees of freedom
 
 
 def spreads(environment: Environment) -> dict[str, Spread]:
-    """Return the spreads measured by the last self-tests of this machine; none if malformed."""
+    """Return the spreads by path from the last self-tests of this machine, empty if malformed."""
     by_path = (environment.state.get("selftest") or {}).get("between") or {}
     try:
         return {str(path): Spread(float(value["sd"]), float(value["degrees"])) for path, value in by_path.items()}
@@ -39,23 +39,23 @@ def spreads(environment: Environment) -> dict[str, Spread]:
 
 
 def standard_error(low: float, high: float) -> float:
-    """Return the standard error of a log ratio from the ends of its 95 % interval, as if normal.
+    """Return the standard error of a log ratio from the ends of its 95 % interval, assumed normal.
 
-    The error is too large where few rounds or several batches made the interval wider."""
+    It overestimates the error if few rounds or several batches widened the interval."""
     return math.log(high / low) / 2 / stats.quantile(math.inf, LEVEL)
 
 
 def next_run(interval: stats.Interval, between_sd: float, degrees: float) -> tuple[float, float]:
-    """Return the ends between which the next run's ratio lies 95 times in 100.
+    """Return the ends of the 95 % prediction interval of the next run's ratio.
 
-    Both runs have their own standard error, and each lies somewhere among all runs."""
+    Its variance counts the standard error and the spread between runs twice, once for each run."""
     error = standard_error(interval.low, interval.high)
     half = stats.quantile(degrees, LEVEL) * math.sqrt(2 * (error**2 + between_sd**2))
     return interval.center * math.exp(-half), interval.center * math.exp(half)
 
 
 def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
-    """Return where one more run lies, by the spread of several runs' ratios; None of one run."""
+    """Return the prediction interval of one more run's ratio from those of several runs; None for one run."""
     n = len(ratios)
     if n < 2:
         return None
@@ -67,7 +67,7 @@ def of_replicates(ratios: Sequence[float]) -> tuple[float, float] | None:
 
 
 def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple[int, int]:
-    """Return how many ratios of the second run lie where the first foresaw them, and how many there are."""
+    """Return how many ratios of the second run lie in the first's prediction intervals, and their total."""
     again = {(comparison.contest, comparison.baseline, comparison.contender): comparison.ratio for comparison in second}
     hits = []
     for comparison in first:
@@ -78,14 +78,14 @@ def expected(first: Sequence[Comparison], second: Sequence[Comparison]) -> tuple
 
 
 def between(path: Sequence[str], by_path: Mapping[str, Spread]) -> Spread | None:
-    """Return the widest spread of a comparison's paths; None if one of them was not measured."""
+    """Return the widest spread among a comparison's paths; None without paths or if a path is unmeasured."""
     if not path or any(name not in by_path for name in path):
         return None
     return max((by_path[name] for name in path), key=lambda spread: spread.sd * stats.quantile(spread.degrees, LEVEL))
 
 
 def foreseen(contest: Contest, by_path: Mapping[str, Spread]) -> Contest:
-    """Return the contest with what the next run will show, where the spread is known."""
+    """Return the contest with prediction intervals for the next run, where the spread is known."""
     return replace(contest, comparisons=tuple(_foreseen(comparison, by_path) for comparison in contest.comparisons))
 
 

@@ -15,7 +15,7 @@ COLUMNS = 80  # width without a terminal
 class Formatter(argparse.HelpFormatter):
     """A help formatter as wide as the terminal.
 
-    argparse's own formatter imports `shutil` for the width, and with it modules of archives, at every option."""
+    argparse's formatter gets the width from `shutil`, whose import loads modules for archives."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
@@ -27,7 +27,7 @@ def _columns() -> int:
         if (columns := int(os.environ["COLUMNS"])) > 0:
             return columns
     if (stdout := sys.__stdout__) is not None:
-        with suppress(ValueError, OSError):  # a closed one, one that is no terminal
+        with suppress(ValueError, OSError):  # stdout is closed, or no terminal
             return os.get_terminal_size(stdout.fileno()).columns or COLUMNS
     return COLUMNS
 
@@ -44,11 +44,11 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {self.suggested(message)}; --help shows the options\n")
 
     def called(self, option: str) -> list[str]:
-        """Return the options that have this option's word as another name."""
+        """Return the options for which this unknown option is another name; subclasses override this."""
         return []
 
     def suggested(self, message: str) -> str:
-        """Return the message with the option that an unknown one may have been meant to be."""
+        """Return the message, with suggestions of similar options if an option is unknown."""
         import difflib
 
         unknown = re.findall(r"--[\w-]+", message) if message.startswith("unrecognized") else []

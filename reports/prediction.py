@@ -10,15 +10,15 @@ from reports.record import Expected, Prediction, Run
 
 NEAR = 0.1  # share of the measured effect by which a confirmed prediction may be off
 UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
-COARSE = 0.02  # of a step: a resolution for which there are remedies
+COARSE = 0.02  # share of a step: a resolution above this gets a hint on remedies
 FINER = "; more time tells them apart, and huge pages for all memory make them alike (docs/method.md)"
 LEFT_OUT = "left out after"  # first words of the reason of a change that was timed for some rounds alone
-ADVICE = "advice"  # topic of its note
+ADVICE = "advice"  # topic of the note
 HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
 
 
 def text(predictions: Sequence[Prediction]) -> str:
-    """Return a table for each step that is changed, with sentences and the parts behind."""
+    """Return a table for each changed step, with its sentences and the parts of each prediction."""
     steps = list(dict.fromkeys(map(_step, predictions)))
     return "\n\n".join("\n".join(_section([x for x in predictions if _step(x) == step])) for step in steps)
 
@@ -52,7 +52,7 @@ def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 
 def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield the interactions of changes made at once: the effect beyond the sum of each."""
+    """Yield the interactions of combined changes: the effect beyond the sum of the single effects."""
     alone = {(x.change, x.contest): x.measured for x in predictions if x.measured}
     for x in predictions:
         parts = [alone.get((word, x.contest)) for word in x.change.split("+")]
@@ -72,14 +72,14 @@ def _row(x: Prediction) -> tuple[str, ...]:
 
 
 def word(x: Prediction) -> str:
-    """Return the verdict, or that it is open."""
+    """Return the verdict, `undecided` if more rounds may decide it, or a dash."""
     return x.verdict or ("undecided" if x.reason == UNDECIDED else "–")
 
 
 def off(x: Prediction) -> str:
-    """Return the difference of prediction and measurement, in per cent of the latter.
+    """Return the difference of prediction and measurement, in per cent of the measured effect.
 
-    A dash for changes below resolution."""
+    It is a dash without a verdict, or for changes below resolution."""
     judged = word(x) in ("confirmed", "refuted", "undecided")
     if not judged or x.predicted is None or x.measured is None or not x.measured.seconds:
         return "–"
@@ -109,7 +109,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def advice(run: Run) -> list[str]:
-    """Return a text for each advice of a run."""
+    """Return the texts of a run's advice notes."""
     return ["\n".join(_lines(note.data, run)) for note in run.notes if note.topic == ADVICE]
 
 
@@ -147,7 +147,7 @@ def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
 
 
 def _certain(x: Prediction) -> bool:
-    """Return whether a change saves more than two unchanged steps differ by."""
+    """Return whether a change certainly saves time, and more than the difference of two unchanged steps."""
     return x.measured is not None and x.measured.high < 0 and -x.measured.seconds > (x.resolution or 0.0)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from reports import units
 from reports.explanation import Explanation
 
-KERNEL = ("OS memory", "OS other")  # columns of code of the operating system
+KERNEL = ("OS memory", "OS other")  # columns of the operating system's code
 WITNESSES = (
     ("agree", "agree within 10 %"),
     ("disagree", "disagree"),
@@ -17,7 +17,7 @@ WITNESSES = (
     ("one witness", "have one witness"),
 )
 
-PROCESSES = 5  # of each side, from which on an interval holds for the next process too
+PROCESSES = 5  # least number per side with which an interval holds for further processes too
 NOWHERE = "in no span"  # a row
 UNNAMED = ("dispatch", "unknown")  # first words of columns without a named kernel
 
@@ -27,10 +27,10 @@ class Measure:
     """A share that should be small."""
 
     value: float
-    fair: float  # above which it is no more than that
-    weak: float
-    words: str  # with the share in them
-    remedy: str  # what makes it smaller
+    fair: float  # shares above this are at best fair
+    weak: float  # shares above this are weak
+    words: str  # text that contains the share
+    remedy: str  # option or change that makes the share smaller
 
     @property
     def grade(self) -> int:
@@ -42,12 +42,12 @@ GRADES = ("strong", "fair", "weak")
 
 
 def sentence(explained: Explanation) -> str:
-    """Return the grade of the worst share, and each that is not strong with its remedy."""
+    """Return the sentence with the worst share's grade, and the shares of that grade with their remedies."""
     return graded(list(_measures(explained)))
 
 
 def graded(measures: Sequence[Measure], most: int | None = None) -> str:
-    """Return the worst grade, and its shares with their remedies; where all are strong, `most` of the shares."""
+    """Return the worst grade and its shares with remedies, or the first `most` shares if all are strong."""
     worst = max(measure.grade for measure in measures)
     chosen = [measure for measure in measures if measure.grade == worst] if worst else measures[:most]
     parts = [measure.words + (f" ({measure.remedy})" if worst else "") for measure in chosen]
@@ -95,7 +95,7 @@ def _taken(explained: Explanation, side: str) -> float:
 
 
 def lines(explained: Explanation) -> Iterator[str]:
-    """Yield the lines on consistency in an explanation's text."""
+    """Yield the lines of an explanation's text that cross-check its figures."""
     yield from _system(explained)
     yield "in no named kernel or no span: " + _shares(explained, explained.step, partial(unnamed, explained))
     yield _witnesses(explained)
@@ -105,9 +105,9 @@ def lines(explained: Explanation) -> Iterator[str]:
 
 
 def _system(explained: Explanation) -> list[str]:
-    """Return the operating system's share by samples, and by its own accounts.
+    """Return a line with the operating system's time by samples and by its own accounting, if known.
 
-    Samples are of watched steps, accounts of watched and plain ones."""
+    Samples are of watched steps, accounting is of watched and plain ones."""
     sampled = {side: sum(x.seconds(side) for x in explained.cells if x.column in KERNEL) for side in "ab"}
     sides = [
         f"{explained.name(side)} {units.seconds(sampled[side])} by samples, {_account(explained, side)}"
@@ -117,7 +117,7 @@ def _system(explained: Explanation) -> list[str]:
 
 
 def _account(explained: Explanation, side: str) -> str:
-    """Return the system's own account of a side's steps."""
+    """Return the system time of a side's steps by the operating system's accounting, in words."""
     plain, same = units.seconds(explained.system[side]), explained.watched_system.get(side)
     if same is None:
         return f"{plain} by its own account of plain steps"
@@ -131,7 +131,7 @@ def _shares(explained: Explanation, totals: Mapping[str, float], seconds: Callab
 
 
 def _witnesses(explained: Explanation) -> str:
-    """Return how many rows agree by trace and replay, and those that do not."""
+    """Return how many rows agree between trace and replay, with the times of the rows that disagree."""
     verdicts = [row.verdict for row in explained.agreement]
     counts = [f"{verdicts.count(verdict)} {words}" for verdict, words in WITNESSES if verdicts.count(verdict)]
     apart = [x for x in explained.agreement if x.verdict == "disagree"]
@@ -142,5 +142,5 @@ def _witnesses(explained: Explanation) -> str:
 
 
 def _compared(explained: Explanation, side: str) -> float:
-    """Return seconds of a watched step for which there is a replay."""
+    """Return the seconds of a watched step in rows that were also timed by replay."""
     return sum(x.trace for x in explained.agreement if x.side == side and x.verdict != "one witness")

@@ -1,7 +1,7 @@
-"""Change that is slow compared with a round: how much of it a series of rounds can show.
+"""Noise that changes slowly compared with a round: how much of it a series of rounds can show.
 
-A component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation does not see
-it; the projections on the slowest cosines do, from as many rounds on as it takes to change."""
+A slow component that is small beside the noise of single rounds may decide their mean. Lag-1 autocorrelation misses
+it; projections on the lowest-frequency cosines show it, if the series spans the time that it takes to change."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SEEN = 512  # rounds; fewer do not see a component that lasts for tens of rounds
-WANDERS, SURE = 0.3, 3.0  # lag-1 autocorrelation, and its standard errors, above which it is reported
+SEEN = 512  # rounds; fewer do not show a component that lasts for tens of rounds
+WANDERS, SURE = 0.3, 3.0  # lag-1 autocorrelation above which it is reported, if this many standard errors above 0
 BLIND = "rounds do not see slow change"
 CHANCE = 0.025  # of reporting slow variance in rounds that have none
 
 
 def cosines(rounds: int) -> int:
-    """Return the number of cosines for the slow part of so many rounds. Chosen by simulation.
+    """Return the number of cosines that estimate the slow noise of so many rounds, found by simulation.
 
-    Few enough to be slow, enough that chance does not widen every interval by half."""
+    Few enough that all are slow, enough that chance does not widen every interval by half."""
     return 2 if rounds < 16 else 4 if rounds < 64 else 5
 
 
 @functools.lru_cache(maxsize=64)
 def basis(rounds: int, count: int) -> NDArray[Any]:
-    """Return the slowest cosines over so many rounds, each of length 1: count × rounds."""
+    """Return the lowest-frequency cosines, each of norm 1, as an array of shape (count, rounds)."""
     import numpy as np
 
     at = np.pi * (np.arange(rounds) + 0.5) / rounds
@@ -36,15 +36,15 @@ def basis(rounds: int, count: int) -> NDArray[Any]:
 
 
 def error(x: NDArray[Any], count: int) -> float:
-    """Estimate the standard error of the mean of x from its projections on the slowest cosines.
+    """Estimate the standard error of the mean of x from its projections on the lowest-frequency cosines.
 
-    They have equal weights and give as many degrees of freedom (Müller 2004, Lazarus, Lewis, Stock and Watson 2018)."""
+    Equal weights; `count` degrees of freedom (Müller 2004, Lazarus, Lewis, Stock and Watson 2018)."""
     seen = basis(len(x), count) @ (x - x.mean())
     return math.sqrt(float(seen @ seen) / count / len(x))
 
 
 def notes(rounds: int, forms: tuple[tuple[float, float], ...], lag1: float) -> tuple[str, ...]:
-    """Return remarks on slow change of a ratio. `forms`: degrees and standard error by neighbors and by cosines."""
+    """Return remarks on slow change. `forms`: degrees and standard error, by lag-1 and by cosines."""
     from scipy.special import fdtri
 
     (_, near), (count, far) = forms

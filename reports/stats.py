@@ -1,7 +1,7 @@
-"""Batches of rounds, intervals and verdicts: when a ratio is known, its interval and its verdict.
+"""Statistics of ratios: batches of rounds, intervals, verdicts.
 
-x are logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken. The
-estimator and the sharing of the error were chosen by simulation; `tests/reports/coverage.py` repeats it."""
+`x`: logarithms of per-round ratios, contender over baseline, accepted rounds only, in the order taken. The
+estimator and the error's division among batches were chosen by simulation (`tests/reports/coverage.py`)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 Verdict: TypeAlias = Literal["slower", "faster", "same", "unresolved", "not comparable"]
 
-LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds
-FEW = 64  # rounds; with fewer affordable there is one batch
+LOOKS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)  # accepted rounds after which a contest may be judged
+FEW = 64  # rounds; if the budget affords fewer, there is one batch
 SHARE = 2.0  # each of several batches spends half of the error: most contests end on their width, whatever the error
 FEWEST = 6  # rounds; no interval from fewer
 SHOWN, JUDGED = 0.95, 0.99
 TRIMMED = 0.1875  # share of the rounds trimmed at each end, rounded down, but at least one round
-SPARED = 0.125  # of processes, which are few
-PATIENCE = 0.1  # seconds that a contest may take before its first judgment, so that its rounds show slow change
+SPARED = 0.125  # share of processes trimmed at each end
+PATIENCE = 0.1  # seconds that a contest may take before its first judgment, for rounds that show slow change
 ROUNDS, PROCESSES = "rounds, mean without 3/16 at each end", "processes, mean without an eighth at each end"
 GENERATIONS, RUNS = "generations of rounds, mean without 3/16 at each end", "processes of two runs, mean"
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Interval of a ratio: center, ends, and the lag-1 autocorrelation of the rounds behind it."""
+    """Confidence interval of a ratio: center, ends, and the lag-1 autocorrelation of its rounds."""
 
     center: float
     low: float
@@ -50,9 +50,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and its error, estimated in several ways.
+    """A mean of log ratios and its standard error, estimated in several ways.
 
-    `forms`: degrees of freedom and standard error by each way; the interval is the widest of theirs."""
+    `forms`: degrees of freedom and standard error by each way; the interval is the widest of these."""
 
     center: float
     forms: tuple[tuple[float, float], ...]
@@ -63,7 +63,7 @@ class Estimate:
         return max(quantile(degrees, 1 - alpha / 2) * error for degrees, error in self.forms)
 
     def p(self, distance: float) -> float:
-        """Return the smallest alpha whose interval does not reach so far from the center."""
+        """Return the smallest alpha whose interval has a half-width of at most `distance`."""
         from scipy.special import stdtr
 
         if distance <= 0:
@@ -85,12 +85,12 @@ class Judgment:
     reason: str | None
     rounds: int
     strict: Interval | None = None  # the interval behind the verdict
-    p: float | None = None  # the smallest error at which the verdict would still stand; 1: unresolved at any
-    kind: str | None = None  # of the interval: what it is over, and how their mean is trimmed
-    notes: tuple[str, ...] = ()  # slow change that the rounds cannot show, or do show
+    p: float | None = None  # p-value of the verdict, the smallest error at which it stands; 1: unresolved at any
+    kind: str | None = None  # of the interval: averaged units (rounds, processes …) and their trimming
+    notes: tuple[str, ...] = ()  # remarks on slow change
 
     def settled(self, target: float) -> bool:
-        """Return whether more rounds would change nothing of interest."""
+        """Return whether the verdict is final and the interval's half-width within `target`."""
         if self.shown is None:
             return False
         final = self.verdict != "unresolved" or self.reason == AT_THE_MARGIN
@@ -103,25 +103,25 @@ NEEDED = f"of the {FEWEST} rounds that an interval needs"
 
 @functools.lru_cache(maxsize=4096)
 def quantile(degrees: float, probability: float) -> float:
-    """Return the quantile of Student's t."""
+    """Return the quantile of Student's t distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))
 
 
 def looks(seconds: float) -> tuple[int, ...]:
-    """Return the numbers of rounds after which a contest is judged. `seconds`: of a round.
+    """Return the numbers of rounds after which a contest is judged. `seconds`: duration of a round.
 
-    The first batch has as many rounds as show slow change, or as fit into a moment."""
+    The first batch ends at SEEN rounds, or at as many as fit into PATIENCE."""
     affordable = min(slow.SEEN, PATIENCE / seconds if seconds > 0 else slow.SEEN)
     first = max((n for n in LOOKS if n <= affordable), default=LOOKS[0])
     return LOOKS[LOOKS.index(first) :]
 
 
 def lag1(*series: Floats) -> float:
-    """Return the lag-1 autocorrelation that series have in common, each around its own mean.
+    """Return the lag-1 autocorrelation pooled over series, each centered on its mean.
 
-    Corrected for its bias in short series (Marriott and Pope 1954), within 0 … 0.9."""
+    It is corrected for the bias in short series (Marriott and Pope 1954) and clipped to 0 … 0.9."""
     apart = [w - w.mean() for w in series]
     square = sum(float(d @ d) for d in apart)
     r = sum(float(d[1:] @ d[:-1]) for d in apart) / square if square > 0 else 0.0
@@ -130,7 +130,7 @@ def lag1(*series: Floats) -> float:
 
 
 def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
-    """Return the mean without a share at each end, the winsorized rounds, and the number between."""
+    """Return the trimmed mean, the winsorized rounds, and the number of untrimmed rounds."""
     import numpy as np
 
     n = len(x)
@@ -142,8 +142,8 @@ def _trimmed(x: Floats, share: float) -> tuple[float, Floats, int]:
 def estimate(x: Floats, trimmed: float = TRIMMED, independent: bool = False) -> Estimate:
     """Return the trimmed mean with its error from the winsorized variance (Tukey and McLaughlin 1963).
 
-    The error of rounds that are not known to be `independent` has two forms: widened by the root of tau = (1 + r)/(1
-    − r), r their lag-1 autocorrelation, and from their projections on the slowest cosines."""
+    Unless the rounds are `independent`, the error has two forms: multiplied by the root of tau = (1 + r)/(1
+    − r), r their lag-1 autocorrelation, and from their projections on the lowest-frequency cosines."""
     n = len(x)
     center, w, h = _trimmed(x, trimmed)
     error = float(w.std(ddof=1)) * math.sqrt((n - 1) / (h * (h - 1)))
@@ -162,7 +162,7 @@ def interval(x: Floats, alpha: float, trimmed: float = TRIMMED, independent: boo
 
 
 def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
-    """Return the judgment of the rounds so far. `last_only`: the only batch, with all of the error."""
+    """Return the judgment of the rounds so far. `last_only`: the only batch, which spends all the error."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} {NEEDED}", len(x))
     mean = estimate(x)
@@ -172,19 +172,19 @@ def judge(x: Floats, margin: float, last_only: bool = False) -> Judgment:
 
 
 def across(x: Floats, margin: float, family: int) -> Judgment:
-    """Return the judgment of processes, a ratio from each pair.
+    """Return the judgment of pairs of processes, with one log ratio per pair.
 
-    `family`: so many comparisons share the verdicts' error (Bonferroni 1936), so that a run of them is wrong in one
-    of a hundred at most."""
+    `family`: number of comparisons that share the verdicts' error (Bonferroni 1936), so that any verdict of a run is
+    wrong in one run of a hundred at most."""
     if len(x) < FEWEST:
         return Judgment(None, "unresolved", f"{len(x)} processes, an interval needs {FEWEST}", len(x))
     return _judged(estimate(x, SPARED, independent=True), (1.0, family), margin, len(x), PROCESSES)
 
 
 def between(first: Sequence[float], second: Sequence[float], margin: float, family: int) -> Judgment:
-    """Return the judgment of two groups of processes that were not paired, by Welch's t (1947).
+    """Return the judgment of two groups of unpaired processes by Welch's t-test (1947).
 
-    `first`, `second`: logarithms of times."""
+    `first`, `second`: logarithms of times, one per process."""
     import numpy as np
 
     a, b = np.array(first), np.array(second)
@@ -208,9 +208,9 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
 
 
 def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: float) -> Judgment:
-    """Return the judgment of two cases that were timed beside a third, never in the same rounds.
+    """Return the judgment of two cases that were each timed in rounds with a common third case.
 
-    Logarithms of both ratios to it, in rounds of several generations; their quotient has the errors of both (Welch
+    Both arguments are log ratios to that case, by generation; their difference has the errors of both (Welch
     1947)."""
     sides = contender, baseline
     rounds = sum(len(x) for groups in sides for x in groups)
@@ -225,7 +225,7 @@ def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: flo
 
 
 def _added(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    """Return degrees of freedom and error of a difference."""
+    """Return degrees of freedom (Welch–Satterthwaite) and standard error of a difference."""
     (n, a), (m, b) = x, y
     error = math.hypot(a, b)
     return (error**4 / (a**4 / n + b**4 / m) if error else min(n, m)), error
@@ -234,8 +234,8 @@ def _added(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float
 def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
     """Return the mean of the groups' trimmed means, with its error in two forms.
 
-    The first form is from the spread of the means, with a degree of freedom less than there are groups, which is
-    right whatever differs between groups; the second is from all rounds, as if nothing did, with one variance and
+    The first form is from the spread of the means, with one degree of freedom less than there are groups, which is
+    right whatever differs between groups; the second is from all rounds, as if groups were alike, with one variance and
     one autocorrelation for all groups. A single group has the estimate of its rounds."""
     count = len(groups)
     if count == 1:
@@ -255,7 +255,7 @@ def generations(groups: Sequence[Floats], trimmed: float = TRIMMED) -> Estimate:
 def _judged(
     mean: Estimate, shares: tuple[float, float], margin: float, rounds: int, kind: str, notes: tuple[str, ...] = ()
 ) -> Judgment:
-    """Return the judgment of a mean. `shares`: divisors of the error, of the interval shown and of the verdict's."""
+    """Return the judgment of a mean. `shares`: divisors of alpha for the shown and the verdict's interval."""
     shown, strict = mean.interval((1 - SHOWN) / shares[0]), mean.interval((1 - JUDGED) / shares[1])
     above, below = mean.center - math.log1p(margin), math.log1p(-margin) - mean.center
     p = min(1.0, shares[1] * mean.p(max(above, below, min(-above, -below))))
@@ -274,10 +274,10 @@ def _verdict(strict: Interval, margin: float) -> tuple[Verdict, str | None]:
 
 
 def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, float]:
-    """Return the median with an interval from order statistics of x in the order taken.
+    """Return the median of x and the ends of its confidence interval from order statistics.
 
-    The interval extends as many ranks from the middle as the share of values below it may err, which correlated
-    rounds make more; its ends are NaN where that is beyond the first."""
+    `x` is in the order taken: autocorrelation widens the interval, through the error of the share of values below the
+    median. The ends are NaN if too few values bound the interval."""
     import numpy as np
 
     n, ordered = len(x), np.sort(x)
@@ -292,7 +292,7 @@ def order_interval(x: Floats, confidence: float = SHOWN) -> tuple[float, float, 
 
 
 def wilson(hits: int, trials: int, confidence: float = SHOWN) -> tuple[float, float]:
-    """Return the interval of a proportion (Wilson 1927)."""
+    """Return the confidence interval of a proportion (Wilson 1927)."""
     from scipy.special import ndtri
 
     if trials == 0:

@@ -12,8 +12,8 @@ from reports.quality import NOWHERE, UNNAMED, Measure, graded
 from reports.record import Note, Run
 from reports.store import Unreadable
 
-TOPIC = "step"  # of its note
-SHOWN = 0.01  # of the step: smaller kinds and modules are summed
+TOPIC = "step"  # topic of the note
+SHOWN = 0.01  # share of the step: smaller kinds are summed, smaller modules left out
 WORDS = 46  # characters of a module's name
 BACKWARD = ("backward", "double backward", "recompute")
 FAULT = 0.25e-6  # seconds of a page fault, at least
@@ -22,14 +22,14 @@ RATES = {"FLOP": "FLOP/s", "bytes": "B/s", "page faults": "faults/s"}
 
 
 def note(breakdown: Breakdown) -> Note:
-    """Return a record of a run file."""
+    """Return a breakdown's note for a run file."""
     import msgspec
 
     return Note(TOPIC, _rename(msgspec.to_builtins(breakdown), "attributed", "said"))
 
 
 def of(run: Run) -> list[Breakdown]:
-    """Return the breakdowns of a run. Raises Unreadable for one with fields of another kind."""
+    """Return the breakdowns of a run. Raises Unreadable for a breakdown with fields of unexpected types."""
     import msgspec
 
     try:
@@ -43,14 +43,14 @@ def of(run: Run) -> list[Breakdown]:
 
 
 def _rename(data: Any, name: str, other: str) -> Any:
-    """Return data of a breakdown with another key in its witnesses: in run files the field `attributed` is `said`."""
+    """Return a breakdown's data with `name` renamed to `other`: run files have `attributed` as `said`."""
     if isinstance(data, dict):
         return {(other if key == name else key): _rename(value, name, other) for key, value in data.items()}
     return [_rename(row, name, other) for row in data] if isinstance(data, list | tuple) else data
 
 
 def text(breakdown: Breakdown) -> str:
-    """Return the text of a breakdown."""
+    """Return a breakdown as text."""
     lines = [*breakdown.sentences, "", *_kinds(breakdown), *_alarms(breakdown), "", *_modules(breakdown), ""]
     lines += [_fastest(fastest) for fastest in breakdown.fastest]
     lines += _repeats(breakdown)
@@ -68,7 +68,7 @@ def _fastest(x: Fastest) -> str:
 
 
 def unit_of(breakdown: Breakdown) -> Unit:
-    """Return the unit of the seconds of a breakdown's tables."""
+    """Return the unit of time in a breakdown's tables."""
     return Unit.of_step(breakdown.step["a"])
 
 
@@ -102,7 +102,7 @@ def _kind(share: Share, unit: Unit, step: float) -> list[str]:
 
 
 def _alarms(breakdown: Breakdown) -> list[str]:
-    """Return a line for each kind of the table that beats its ceiling."""
+    """Return a warning for each shown kind of work that exceeds its ceiling."""
     causes = {
         "memory": "most of what it touches was in a cache",
         "multiply-adds": "the work is less, or coarser, than shapes and types say (Winograd, "
@@ -117,12 +117,12 @@ def _alarms(breakdown: Breakdown) -> list[str]:
 
 
 def _shown(breakdown: Breakdown) -> list[Share]:
-    """Return the kinds that have a row of the table to themselves."""
+    """Return the kinds of work that are large enough for their own row in the table."""
     return [share for share in breakdown.kinds if share.a >= SHOWN * breakdown.step["a"]]
 
 
 def _modules(breakdown: Breakdown) -> list[str]:
-    """Return the tree, to the depth where a line is worth a hundredth of the step."""
+    """Return the table of the module tree, without modules below a hundredth of the step."""
     unit, step = unit_of(breakdown), breakdown.step["a"]
     shown = [x for x in breakdown.modules if x.total >= SHOWN * step]
     rows = []
@@ -164,7 +164,7 @@ def _witnesses(breakdown: Breakdown) -> list[str]:
 
 
 def quality(breakdown: Breakdown) -> str:
-    """Return the sentence on how far to rely on a breakdown."""
+    """Return the sentence on a breakdown's quality."""
     return graded(_measures(breakdown), most=3)
 
 

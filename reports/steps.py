@@ -9,7 +9,7 @@ from reports.record import Result, Run
 from reports.table import Table
 
 FACTS = ("network", "batch", "phase", "device", "threads", "heap", "division")
-USUAL = {"heap": "default", "division": "default", "device": "cpu"}  # of which a title says nothing
+USUAL = {"heap": "default", "division": "default", "device": "cpu"}  # values that a title leaves out
 HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
 FOOTNOTE = (
     "samples/s: the batch over the median; of FMA peak: the nominal work a second, of which a convolution's algorithm "
@@ -19,7 +19,7 @@ FOOTNOTE = (
 
 
 def steps(run: Run) -> Table | None:
-    """Return a row for each timed framework and setting; facts that all share are in the title."""
+    """Return the table of timed steps, one row each, with shared facts in the title; None without steps."""
     timed = [x for x in run.measured if x.op == "step" and x.seconds]
     if not timed:
         return None
@@ -34,7 +34,7 @@ def steps(run: Run) -> Table | None:
 
 
 def proofs(timed: Sequence[Result]) -> Iterator[str]:
-    """Yield the proofs of equal work, each with its frameworks unless it is one for all."""
+    """Yield the proofs of equal work, each with its frameworks unless all share it."""
     by_proof: dict[str, list[str]] = {}
     everybody = len({x.variant for x in timed})
     for x in timed:
@@ -51,7 +51,7 @@ def _facts(x: Result) -> dict[str, str]:
 
 
 def taken(x: Result) -> tuple[str, str, str]:
-    """Return samples a second, the share of the peak, and memory, of a result with a time."""
+    """Return samples per second, share of the ceiling and peak memory of a timed step, as text."""
     assert x.seconds is not None
     seen, samples = x.step or {}, float(x.problem.get("batch", 0)) / x.seconds.median
     rate = f"{samples:,.0f}" if samples >= 100 else f"{samples:.3g}"

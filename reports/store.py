@@ -14,24 +14,24 @@ from typing import IO, Any
 from reports.record import FORMAT, Contest, Environment, Note, Prediction, Run
 
 BEGINNING = b'{"digest":"'
-# Fields without which a result cannot be shown, by its role: the first commits of 1.0 did not write them.
+# Fields that showing a result requires, by its role: the first commits of 1.0 did not write them.
 NEEDED = {"measured": "axes", "ceiling": "ceiling"}
-LONGEST = 256 << 20  # bytes of a line; more is no record of ours
+LONGEST = 256 << 20  # bytes of a line; a longer line is not a record
 
 
 class Unreadable(Exception):
-    """A file that is no run file, or cannot be written; its text is the reason and the remedy."""
+    """A file is not a run file or cannot be opened; the message has the reason and the remedy."""
 
 
 class Unwritable(Exception):
-    """A record that could not be written; those before it are complete in the file."""
+    """A record could not be written; earlier records are complete in the file."""
 
 
 class RunFile:
-    """A run file to which records are appended; each is on disk when `append` returns.
+    """A run file to which records are appended; each is written when `append` returns.
 
-    If `path` is None the run is only kept in memory. A file belongs to one run at a time, and one that holds a run
-    already is only opened to `resume` it: its records are kept, a last line cut short is dropped. Raises Unreadable."""
+    If `path` is None, the run is kept only in memory. A file is locked by one run at a time. A file that holds a run is
+    opened only to `resume` it: it keeps its records but an incomplete last line. Raises Unreadable."""
 
     def __init__(self, path: Path | None, environment: Environment, resume: bool = False) -> None:
         self.run = Run(environment)
@@ -40,7 +40,7 @@ class RunFile:
         if path is None:
             return
         try:
-            # Unbuffered: what could not be written must not be tried again when the file is closed.
+            # Unbuffered: closing the file must not retry a failed write.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._stream = os.fdopen(handle, "r+b", buffering=0)
             self._regular = stat.S_ISREG(os.fstat(handle).st_mode)
@@ -88,9 +88,9 @@ class RunFile:
             self._stream.write(b"\n")
 
     def append(self, record: Contest | Note | Prediction) -> None:
-        """Append a record.
+        """Append a record to the file and to `run`.
 
-        Raises Unwritable; the file then ends with the record before. The record is in `run` all the same."""
+        Raises Unwritable; the file then ends with the previous record, but `run` contains the new record."""
         if isinstance(record, Contest):
             self.run = replace(self.run, contests=_current((*self.run.contests, record)))
         elif isinstance(record, Prediction):
@@ -126,14 +126,14 @@ class RunFile:
 
 
 def _cut_at_once(path: Path) -> bool:
-    """Return whether a kill left nothing but the beginning of the first line."""
+    """Return whether the file holds only an incomplete first line, as left by a kill."""
     with path.open("rb") as stream:
         start = stream.readline(LONGEST)
     return BEGINNING.startswith(start[: len(BEGINNING)]) and not start.endswith(b"\n")
 
 
 def _lock(stream: IO[bytes], path: Path) -> None:
-    """Lock a file while its stream is open. A file system without locks is trusted. Raises Unreadable."""
+    """Lock a file while its stream is open, if the file system has locks. Raises Unreadable if locked."""
     try:
         import fcntl
 
@@ -146,7 +146,7 @@ def _lock(stream: IO[bytes], path: Path) -> None:
 
 
 def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines, none longer than a record can be."""
+    """Yield line numbers and lines; end after a line longer than any record."""
     number = 0
     stream.seek(0)
     while line := stream.readline(LONGEST):
@@ -157,7 +157,7 @@ def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a line, or None if there is none."""
+    """Return the JSON object of a line, or None if the line is damaged."""
     import msgspec
 
     try:
@@ -168,9 +168,9 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path | str) -> Run:
-    """Read a run file; unknown kinds of records are passed over.
+    """Read a run file, skipping unknown kinds of records.
 
-    Raises Unreadable. Damaged lines are passed over too, and listed in `damaged`."""
+    Damaged lines are skipped too, and listed in `damaged`. Raises Unreadable."""
     import msgspec
 
     path = Path(path)
@@ -200,18 +200,18 @@ def _head(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def _with(predictions: Sequence[Prediction], prediction: Prediction) -> tuple[Prediction, ...]:
-    """Return the last line of each change, in the order in which they were predicted."""
+    """Return the predictions with this one added, or in place of the earlier prediction of its id."""
     return tuple({**{x.id: x for x in predictions}, prediction.id: prediction}.values())
 
 
 def _current(contests: Sequence[Contest]) -> tuple[Contest, ...]:
-    """Drop interrupted contests that were measured anew."""
+    """Drop interrupted contests that a later record of the same name replaces."""
     last = {contest.contest: contest for contest in contests}
     return tuple(contest for contest in contests if not contest.interrupted or contest is last[contest.contest])
 
 
 def _refuse_without_needed(contest: dict[str, Any], path: Path, commit: str) -> None:
-    """Raise Unreadable for a contest of a version that did not write all that is needed; name that version."""
+    """Raise Unreadable, naming the commit that wrote the contest, if a result lacks a needed field."""
     results = contest.get("results")
     for result in results if isinstance(results, list) else ():
         needed = NEEDED.get(str(result.get("role"))) if isinstance(result, dict) else None
@@ -232,7 +232,7 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
     for number, line in lines:
         record = _decoded(line)
         if record is None and not line.endswith(b"\n") and len(line) < LONGEST:
-            break  # cut short by a kill: the contest in flight
+            break  # incomplete last line: a kill during the write
         try:
             if record is None:
                 damaged.append(f"{path}, line {number}: not a record; passed over")

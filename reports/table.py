@@ -1,4 +1,4 @@
-"""Tables of records: text, with no number left to format."""
+"""Tables of records as text: all numbers are already formatted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.record import READS, REASONED, Comparison, Result, Run
 
 @dataclass(frozen=True)
 class Table:
-    """Head, rows, and notes of a table."""
+    """A table as text: title, head, rows, notes below it."""
 
     title: str
     head: tuple[str, ...]
@@ -23,7 +23,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Cells of one comparison, in their order; of a cell of two values the contender's is first."""
+    """Cells of one comparison, in column order; in cells with two values the contender's is first."""
 
     at: str
     pair: str
@@ -45,13 +45,13 @@ HEAD = Ratio(
     "of ceiling",
     "of allowed error",
 )
-BUT_SHOWN = "†"  # beside a verdict that the interval shown does not explain
+BUT_SHOWN = "†"  # mark of unresolved verdicts whose shown interval excludes 1
 UNBROKEN = (HEAD.ratio, HEAD.next)  # columns whose cells are never broken
 CONTENDED = "contended"
 
 
 def comparisons(run: Run) -> Table:
-    """Return a row for each comparison: ratio first, then verdict, times, share of the ceiling."""
+    """Return the table of comparisons: ratio first, then verdict, times, share of the ceiling."""
     rows: list[Ratio] = []
     remarks: list[str] = []  # of single comparisons
     mixed = False
@@ -65,7 +65,7 @@ def comparisons(run: Run) -> Table:
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()
     if all(row.next == "–" for row in rows):
         needless.add("next")
-    if not mixed:  # errors are of interest where a time is bought with them
+    if not mixed:  # errors matter only if lower precision buys time
         needless.add("error")
     shared = _shared([row.at for row in rows])
     if len({row.at for row in rows}) < 2:
@@ -79,7 +79,7 @@ def comparisons(run: Run) -> Table:
 
 
 def _shared(places: Sequence[str]) -> list[str]:
-    """Return the words of all rows, which the title contains once."""
+    """Return the words that all rows share, which only the title shows."""
     if not places:
         return []
     first, *others = (place.split(" ") for place in places)
@@ -87,7 +87,7 @@ def _shared(places: Sequence[str]) -> list[str]:
 
 
 def _unresolved(run: Run) -> str | None:
-    """Return the meaning of the word `unresolved`, if it occurs."""
+    """Return the note that explains `unresolved`, or None if no verdict is unresolved."""
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
     shown = (
@@ -100,7 +100,7 @@ def _unresolved(run: Run) -> str | None:
 
 
 def _contended(rows: Sequence[Ratio]) -> str | None:
-    """Return the meaning of the word `contended`, if it occurs."""
+    """Return the note that explains `contended`, or None if no verdict is contended."""
     if not any(CONTENDED in row.verdict for row in rows):
         return None
     return (
@@ -118,9 +118,9 @@ def but_shown(comparison: Comparison) -> bool:
 def _ratio(
     comparison: Comparison, contender: Result, baseline: Result, home: str, notes: tuple[str, list[str]]
 ) -> Ratio:
-    """Return a row.
+    """Return the row of a comparison.
 
-    `notes`: the mark of its verdict, and the remarks so far. New remarks are added, and the verdict has their
+    `notes`: the mark of its verdict, and the list of remarks, to which new ones are added; the verdict cites their
     numbers."""
     common, first, second = contrast(contender, baseline)
     mark, remarks = notes
@@ -144,9 +144,9 @@ def _ratio(
 
 
 def _of_allowed(result: Result) -> str:
-    """Return the error nearest to the bound of its precision, as a share of that bound.
+    """Return the error nearest to its allowed bound, as a percentage of that bound.
 
-    Between types and inputs that differ, the errors themselves do not compare."""
+    Absolute errors do not compare between different types and inputs."""
     if result.error is None or result.error_bound is None:
         return units.percent(None)
     return units.percent(100 * result.error / result.error_bound if result.error else 0.0)
@@ -171,9 +171,9 @@ def _median(result: Result) -> str:
 
 
 def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
-    """Return what two cases share, and what only each has: `m:1 n:8 variant:x`, `nt`, `nn`.
+    """Return the words that two cases share, then those of each alone: `m:1 n:8 variant:x`, `nt`, `nn`.
 
-    Cases of two operations share no field, and each has all of its own."""
+    Cases of different operations share only the operations' names."""
     op, *first = contender.name.split("/")
     _, *second = baseline.name.split("/")
     if contender.op != baseline.op:
@@ -182,7 +182,7 @@ def contrast(contender: Result, baseline: Result) -> tuple[str, str, str]:
     only = [[word for word in words if word not in others] for words, others in ((first, second), (second, first))]
     keys = sorted({word.partition(":")[0] for words in only for word in words})
     words = {"variant", *(axis for axis, form in contender.axes.items() if form == "word")}
-    plain = words if len(keys) > 1 else set(keys)  # a field is not named when it is the only one
+    plain = words if len(keys) > 1 else set(keys)  # a single differing field is shown without its name
     texts = []
     for result, has in ((contender, only[0]), (baseline, only[1])):
         fields = {axis: flat.word(value) for axis, value in result.problem.items()}  # those at their default, too
@@ -221,7 +221,7 @@ def kernels(run: Run) -> tuple[str, ...]:
 
 
 def _named(run: Run) -> dict[str, str]:
-    """Return by variant the kernels that a profiler saw, and how many others there are."""
+    """Return by variant the kernel names that a profiler recorded, with the number of further names."""
     variants = {result.name: result.variant for result in run.results}
     seen: dict[str, dict[str, None]] = {}
     for note in run.notes:
@@ -237,7 +237,7 @@ def _named(run: Run) -> dict[str, str]:
 
 
 def steered(run: Run) -> str | None:
-    """Return the variables that choose a library's kernels or threads here. They stand on no command line."""
+    """Return the environment variables that choose a library's kernels or threads, or None if none is set."""
     variables = run.environment.facts.get("variables") or {}
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())
     return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
@@ -246,7 +246,7 @@ def steered(run: Run) -> str | None:
 def ceilings(run: Run) -> tuple[str, ...]:
     """Return the fastest median of each bound measured in the contests' own rounds.
 
-    Reads come last, of a little memory first."""
+    Reads come last, in order of the memory read."""
     best: dict[str, float] = {}
     order: dict[str, tuple[float, ...]] = {}
     for result in run.results:
@@ -263,7 +263,7 @@ def ceilings(run: Run) -> tuple[str, ...]:
 
 
 def results(run: Run) -> Table:
-    """Return a row for each case, with the command that repeats it."""
+    """Return the table of cases, each with the command that repeats it."""
     rows = []
     for result in run.results:
         if result.role != "measured":
@@ -283,7 +283,7 @@ def results(run: Run) -> Table:
 
 
 def troubles(run: Run) -> tuple[str, ...]:
-    """Return damaged lines, cases without a time, and every warning, once each.
+    """Return lines on damaged records, on cases without a time, and on warnings, each once.
 
     Cases whose reason is in a footnote are left out, unless they left evidence."""
     kinds: dict[str, list[str]] = {}
@@ -295,7 +295,7 @@ def troubles(run: Run) -> tuple[str, ...]:
             evidence = f" (evidence: {result.evidence})" if result.evidence else ""
             kinds.setdefault(f"{result.status}: {result.reason}{evidence}", []).append(name)
         for warning in result.warnings:
-            # Figures differ from case to case; one line holds all of a kind, with the first one's figure.
+            # Figures differ between cases; warnings of a kind share one line, with the first case's figure.
             kind = next((k for k in kinds if re.sub(r"[\d.]+", "", k) == re.sub(r"[\d.]+", "", warning)), warning)
             kinds.setdefault(kind, []).append(result.name)
     lines = list(run.damaged)
@@ -321,7 +321,7 @@ def selftest(run: Run) -> tuple[str, ...]:
 
 
 def between(run: Run) -> str | None:
-    """Return how far runs lie apart on the paths taken, or that it is not known here."""
+    """Return the spread between runs on the paths taken, or that it is unknown; None without paths."""
     paths = list(dict.fromkeys(name for c in run.comparisons if c.ratio is not None for name in c.path))
     if not paths or all(c.replicates for c in run.comparisons):
         return None
@@ -335,7 +335,7 @@ def between(run: Run) -> str | None:
 
 
 def burst(run: Run) -> str | None:
-    """Return the limits of a time by a GPU's own clock, and the clock rates seen."""
+    """Return the remark on boost clocks in times by a GPU's clock, or None without such times."""
     if not any(result.clock == "event" and result.op != "step" for result in run.results):
         return None
     names = ("sm_megahertz_least", "sm_megahertz_most")
@@ -348,7 +348,7 @@ def burst(run: Run) -> str | None:
     )
 
 
-PHASES = {  # parts of a contest's time, which do not overlap, and their texts
+PHASES = {  # disjoint parts of a contest's time, with their texts
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
     "asking": "looked up what is here {:.1f} s",
@@ -357,7 +357,7 @@ PHASES = {  # parts of a contest's time, which do not overlap, and their texts
 
 
 def seconds(run: Run) -> str:
-    """Return the time spent: measuring, with comparisons meanwhile, preparing, and the rest."""
+    """Return the time spent, in words: measuring (with checks of visits), preparing, and the rest."""
     spent = {name: sum(c.seconds.get(name, 0.0) for c in run.contests) for name in (*PHASES, "witnessing", "wall")}
     parts = [text.format(spent[name]) for name, text in PHASES.items() if spent[name] or name in ("measuring", "setup")]
     if witnesses := sum(result.witnesses for result in run.results):

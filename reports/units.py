@@ -1,11 +1,11 @@
-"""Numbers for people: base units inside, prefixes outside."""
+"""Formatting of numbers in base units, with prefixes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-LEAST = 1e-12  # a thousandth of the smallest prefix; rounding errors of a sum that cancels are less
+LEAST = 1e-12  # a thousandth of the smallest prefix; smaller values are rounding errors of canceled sums
 
 
 def scaled(value: float, unit: str, digits: int = 3) -> str:
@@ -23,7 +23,7 @@ def scaled(value: float, unit: str, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return a time with three figures and a prefix, `4.58 µs`; a dash where it is unknown."""
+    """Return a time with three figures and a prefix, `4.58 µs`; a dash for None."""
     return "–" if value is None else scaled(value, "s")
 
 
@@ -55,14 +55,14 @@ def ratio(center: float | None, low: float | None, high: float | None) -> str:
 
 
 def ends(low: float | None, high: float | None) -> str:
-    """Return `1.009 to 1.017`, as many places as the interval supports; a dash where it is unknown."""
+    """Return `1.009 to 1.017`, with as many places as the interval supports; a dash if it is unknown."""
     if low is None or high is None:
         return "–"
     return ratio(math.sqrt(low * high), low, high).partition("[")[2].rstrip("]").replace(", ", " to ")
 
 
 def percent(value: float | None) -> str:
-    """Return a percentage as a whole number of per cent; a dash where it is unknown."""
+    """Return a percentage rounded to an integer, `46 %`; a dash for None."""
     return "–" if value is None else f"{value:.0f} %"
 
 

@@ -1,4 +1,4 @@
-"""Formats of a run, one a file: `write(run, stream)`, and ENDINGS of file names. The folder is the registry.
+"""Formats of a run, a file each with `write(run, stream)` and ENDINGS. The folder is the registry.
 
 A format that can also write an explanation of `python -m macro explain` has `write_attribution(run, stream)`."""
 
@@ -16,12 +16,12 @@ Content: TypeAlias = Literal["contests", "attribution"]
 
 
 def kinds() -> list[str]:
-    """Return the formats, in order of name; none is imported."""
+    """Return the names of the formats, sorted, without importing them."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def documents(content: Content = "contests") -> list[str]:
-    """Return the formats that write this content into a file or for a program.
+    """Return the formats, except text, that can write this content.
 
     A command offers each as `--KIND FILE`."""
     names = [kind for kind in kinds() if kind != "text"]
@@ -29,13 +29,13 @@ def documents(content: Content = "contests") -> list[str]:
 
 
 def endings(kind: str) -> tuple[str, ...]:
-    """Return the usual endings of names of this format's files."""
+    """Return the usual file name endings of this format."""
     names: tuple[str, ...] = _module(kind).ENDINGS
     return names
 
 
 def write(kind: str, run: Run, stream: IO[str], *, verbose: bool = False) -> None:
-    """Write the run in a format to an open stream. `verbose` is for text alone."""
+    """Write the run in a format to an open stream. Only text uses `verbose`."""
     module = _module(kind)
     if kind == "text":
         module.write(run, stream, verbose=verbose)

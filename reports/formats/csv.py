@@ -1,4 +1,4 @@
-"""CSV of cases, with the ceilings beside each as columns: base units, full precision, stable columns."""
+"""CSV of cases, with each case's ceilings as columns: base units, full precision, stable columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def write_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], stream: IO[str]) -> None:
-    """Write rows under their columns; `columns`: those of a table without rows."""
+    """Write rows below a head of their keys, or of `columns` if there are no rows."""
     writer = csv.DictWriter(stream, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

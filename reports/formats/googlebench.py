@@ -1,7 +1,7 @@
 """google-benchmark's JSON, for its `compare.py`, github-action-benchmark and Bencher.
 
-An accepted round is a repetition. `real_time` and `cpu_time` are nanoseconds of one use; they are the same
-where only one clock was read. `compare.py -a filters FILE variant:openblas variant:numpy` sets two variants
+An accepted round is a repetition. `real_time` and `cpu_time` are nanoseconds of one use; they are equal
+if only one clock was read. `compare.py -a filters FILE variant:openblas variant:numpy` sets two variants
 side by side, `compare.py -a benchmarks A B` two runs. Its U test ignores rounds, its geometric mean
 counts every case that a filter matched, with or without a counterpart: the verdicts are in the run file.
 """
@@ -39,7 +39,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _context(environment: Environment) -> dict[str, Any]:
-    """Return google-benchmark's facts of a machine; unknown figures are 0, missing arrays empty."""
+    """Return google-benchmark's `context` of a machine; unknown figures are 0, missing arrays empty."""
     facts, state = environment.facts, environment.state
     caches = facts.get("device", {}).get("caches") or ()
     return flat.versions(environment) | {
@@ -86,7 +86,7 @@ def _timed(name: str, result: Result) -> list[dict[str, Any]]:
 
 
 def _figures(result: Result) -> dict[str, list[float]]:
-    """Return times and rates of the accepted rounds, or of all where none was accepted."""
+    """Return times and rates of the accepted rounds, or of all rounds if none was accepted."""
     kept = flat.timed(result)
     figures = _rates(result, [result.samples[i] for i in kept])
     if result.clock == "cpu" and len(result.wall_samples) == len(result.samples):
@@ -95,7 +95,7 @@ def _figures(result: Result) -> dict[str, list[float]]:
 
 
 def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
-    """Return times and rates; a rate is nominal work over the time that the record compares."""
+    """Return times and rates; a rate is nominal work over the times that comparisons use."""
     assert result.seconds
     times = [time * NANO for time in seconds]
     figures = {"real_time": times, "cpu_time": times}
@@ -107,7 +107,7 @@ def _rates(result: Result, seconds: list[float]) -> dict[str, list[float]]:
 
 
 def _untimed(result: Result) -> dict[str, Any]:
-    """Return the row of a case without a time, marked so that it is not taken for a fast one.
+    """Return the row of a case without a time, marked so that readers do not take it for a fast case.
 
     google-benchmark itself writes 0 ns, and its compare.py then calls a failed contender 100 % faster and drops the
     geometric mean of the file. Without `cpu_time`, in a unit of its own and among the aggregates the row is passed

@@ -1,6 +1,6 @@
 """JSON in one document: `{format, environment, results[], comparisons[], notes[], predictions[]}`.
 
-The predictions are left out where there are none. An attribution is written as it is."""
+The key `predictions` is left out if there are none. An attribution is written as in the run file."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def write_attribution(run: Run, stream: IO[str]) -> None:
     """Write attributions as in the run file, a line for each."""
     topics = [topic for topic in findings.TOPICS if any(note.topic == topic for note in run.notes)]
     for note in run.notes:
-        if note.topic in topics[:1]:  # of a gap, not also its two sides
+        if note.topic in topics[:1]:  # of a gap, without the breakdowns of its two sides
             stream.write(json.dumps(note.data) + "\n")

@@ -1,8 +1,8 @@
 """pyperf's JSON, for `pyperf compare_to`, `stats`, `check` and `hist`.
 
-One benchmark for each measured result, one run of it for each process that measured it: one, unless whole
-processes were compared. Its values are the accepted samples, or all where none was. Results without samples are left
-out: pyperf has no benchmark without values. pyperf calls every difference significant where two files hold unequal
+Each measured result is a benchmark, with a run for each process that measured it: one, unless whole
+processes were compared. Its values are the accepted samples, or all if none was. Results without samples are left
+out: pyperf has no benchmark without values. pyperf calls every difference significant if two files hold unequal
 numbers of values, as two runs do whose ratios were known after different numbers of rounds;
 `python -m reports compare` has no such trap.
 """
@@ -32,7 +32,7 @@ def write(run: Run, stream: IO[str]) -> None:
 
 
 def _common(environment: Environment) -> dict[str, Any]:
-    """Return metadata of all benchmarks, under pyperf's names where it has one."""
+    """Return metadata that all benchmarks share, under pyperf's keys if pyperf has such a key."""
     facts, state = environment.facts, environment.state
     load = state.get("load") or ()
     versions = flat.versions(environment)
@@ -73,6 +73,6 @@ def _runs(result: Result) -> list[dict[str, list[float]]]:
 
 
 def _lines(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata without empty values and line breaks, which pyperf refuses."""
+    """Return metadata without empty values and line breaks, both of which pyperf rejects."""
     lines = {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in metadata.items()}
     return {key: value for key, value in lines.items() if value not in (None, "")}

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ENDINGS = (".txt",)
-WIDTH, WIDE = 100, 132  # of a pipe, which has none of its own; of a table with commands
-WORD = 40  # characters of a word that is not broken where there is room
-# Where cells are broken: between the values of a pair, between words but before no unit, inside names, anywhere; a way
-# is taken for cells that the one before leaves too wide.
+WIDTH, WIDE = 100, 132  # columns where the output is no terminal: of tables, and of a table with commands
+WORD = 40  # characters of the longest word that is not broken if there is room
+# Places where cells break: between the values of a pair, between words except before a unit, inside names, anywhere.
+# Each way is tried only if the previous one leaves a cell too wide.
 VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
 PARTS, ANYWHERE = r"(?s).+?(?:[-/]| (?!(?:[nµm]?s|%)(?:[, ]|$))|$)", r"(?s)."
 BREAKS = {VALUES: 2, WORDS: 2, PARTS: 1, ANYWHERE: 1}  # and the gap between columns: narrow before a name breaks
@@ -56,9 +56,9 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
 
 
 def _console(stream: IO[str], width: int) -> Console:
-    """Return a console as wide as the terminal; of another stream, `width`.
+    """Return a console as wide as the terminal, or `width` wide if the stream is not a terminal.
 
-    A reader that leaves early raises BrokenPipeError, where rich's own console ends the process before documents are
+    A closed pipe raises BrokenPipeError; rich's console would exit the process before documents are
     written."""
     from rich.console import Console
 
@@ -70,7 +70,7 @@ def _console(stream: IO[str], width: int) -> Console:
 
 
 def _sections(run: Run) -> Iterator[str]:
-    """Yield under their titles the kernels that ran, the ceilings, the errors."""
+    """Yield the lines of three titled sections: the kernels that ran, the ceilings, the errors."""
     for title, lines in ((RAN, table.kernels(run)), (CEILINGS, table.ceilings(run)), (WRONG, table.troubles(run))):
         if lines:
             yield title
@@ -78,9 +78,9 @@ def _sections(run: Run) -> Iterator[str]:
 
 
 def _last(run: Run, *, attributed: bool) -> Iterator[str]:
-    """Yield the lines on all results.
+    """Yield the closing lines on the run as a unit.
 
-    Clocks, variables obeyed, the self-test; the machine, the scope, the time spent."""
+    Clocks, environment variables, the self-test, the machine, the intervals' scope, the time spent."""
     selftest = () if attributed else table.selftest(run)
     yield from filter(None, (table.burst(run), table.steered(run), *selftest))
     facts = run.environment.facts
@@ -120,9 +120,9 @@ def _table(console: Console, content: table.Table) -> None:
 
 
 def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
-    """Return the width of each column, and the gap between two.
+    """Return the width of each column, and the gap between two columns.
 
-    The widest columns give way first, as far as their cells break in the first way that is enough."""
+    The widest columns shrink first, as far as the first sufficient way of breaking cells allows."""
     columns = list(zip(content.head, *content.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     for way, gap in BREAKS.items():
@@ -138,7 +138,7 @@ def _widths(content: table.Table, room: int) -> tuple[list[int], int]:
 
 
 def _least(column: Sequence[str], way: str) -> int:
-    """Return the width that a column needs, its cells broken in this way or never broken."""
+    """Return the least width of a column whose cells are broken in this way, unless it is never broken."""
     head, *cells = column
     pieces = [piece for cell in (head, *cells) for piece in re.findall(way, cell)]
     width = min(WORD, max((len(piece.rstrip()) for piece in pieces), default=0))
@@ -146,9 +146,9 @@ def _least(column: Sequence[str], way: str) -> int:
 
 
 def _lines(cell: str, width: int, ways: Sequence[str] = tuple(BREAKS)) -> list[str]:
-    """Break a cell into lines of this width, in the first of these ways that is enough.
+    """Break a cell into lines of this width, in the first of the ways that suffices.
 
-    Blanks at the ends of lines do not count."""
+    Trailing blanks do not count."""
     if len(cell.rstrip()) <= width or not ways:
         return [cell]
     way, *others = ways

@@ -1,4 +1,4 @@
-"""Sentences and texts of a run: its notes, comparisons in one sentence, unfinished contests, explanations, advice."""
+"""Sentences and texts of a run: notes, verdicts, unfinished contests, explanations, advice."""
 
 from __future__ import annotations
 

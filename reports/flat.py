@@ -27,7 +27,7 @@ SHARED = ("op", "variant", "device", "threads")  # columns of a comparison, wher
 
 
 def samples(run: Run) -> list[dict[str, Any]]:
-    """Return a row for each sample of a case: seconds of one use, in the order taken. Rejected samples are marked."""
+    """Return a row for each sample of a case, in the order taken: seconds of one use, and `rejected`."""
     return [
         {"contest": x.contest, "name": x.name, "round": number, "seconds": seconds, "rejected": number in x.rejected}
         for x in run.results

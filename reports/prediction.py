@@ -1,4 +1,4 @@
-"""Predictions as text: expected and measured effects of changes, whether they agree, and advice from them."""
+"""Predictions as text: expected and measured effects of changes, verdicts, and advice."""
 
 from __future__ import annotations
 

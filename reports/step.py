@@ -13,7 +13,7 @@ from reports.record import Note, Run
 from reports.store import Unreadable
 
 TOPIC = "step"  # topic of the note
-SHOWN = 0.01  # share of the step: smaller kinds are summed, smaller modules left out
+SHOWN = 0.01  # share of the step: smaller kinds and outermost modules are summed, inner modules left out
 WORDS = 46  # characters of a module's name
 BACKWARD = ("backward", "double backward", "recompute")
 FAULT = 0.25e-6  # seconds of a page fault, at least
@@ -122,7 +122,7 @@ def _shown(breakdown: Breakdown) -> list[Share]:
 
 
 def _modules(breakdown: Breakdown) -> list[str]:
-    """Return the table of the module tree, without modules below a hundredth of the step."""
+    """Return the table of the module tree, with modules of at least a hundredth of the step."""
     unit, step = unit_of(breakdown), breakdown.step["a"]
     shown = [x for x in breakdown.modules if x.total >= SHOWN * step]
     rows = []

@@ -1,6 +1,6 @@
-"""Pictures of a run: `draw(run)` of each file returns (suffix, figure) for each with data in the run.
+"""Pictures of a run: each file's `draw(run)` returns (suffix, figure) pairs, none without data.
 
-The folder is the registry; files whose names begin with an underscore are shared by pictures."""
+The folder is the registry; modules whose names begin with an underscore are helpers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ DPI = 110  # a figure of 9.2 inches is then 1012 pixels wide
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the names of the pictures, which are those of the files."""
+    """Return the kinds of pictures, which are the names of the modules."""
     return tuple(sorted(x.stem for x in Path(__file__).parent.glob("*.py") if not x.stem.startswith("_")))
 
 
 def draw(run: Run, folder: Path, stem: str = "") -> list[Path]:
-    """Draw every picture that has data in this run, as PNG, into the folder (made if missing)."""
+    """Write every picture that has data in the run as PNG into the folder; return the paths."""
     from matplotlib import style
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Axes with round numbers, marks of values with intervals, and rows of cases; `upright`: values go up, else right."""
+"""Axes, points with intervals, rows of cases. `upright`: the axis of values is y, else x."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 MOST = 40  # rows of one picture
-STEP, FRAME = 0.25, 0.65  # inches of a row, and of what is above and below all of them
+STEP, FRAME = 0.25, 0.65  # inches of a row, and of the margins above and below all rows
 
 
 def quiet(axes: Axes) -> None:
-    """Reduce the axes to the lines that carry something."""
+    """Hide the top and right spines; soften the others and the ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_style.SOFT)
     axes.tick_params(labelsize=_style.SMALL, color=_style.SOFT, labelcolor=_style.INK)
@@ -28,7 +28,7 @@ def quiet(axes: Axes) -> None:
 
 
 def ticks(axis: Axis, values: Sequence[float], labels: Sequence[str]) -> None:
-    """Set these ticks and no others."""
+    """Set these major ticks with their labels, and no minor ticks."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(list(values)))
@@ -40,7 +40,7 @@ def ticks(axis: Axis, values: Sequence[float], labels: Sequence[str]) -> None:
 def graduate(
     axes: Axes, upright: bool, ends: tuple[float, float], steep: bool, unit: float = 1.0, count: int = 7
 ) -> None:
-    """Scale the axis of values from end to end, logarithmic if steep, with round numbers of units."""
+    """Scale the axis of values, logarithmic if `steep`, with ticks at round multiples of `unit`."""
     name = "y" if upright else "x"
     axes.set(**{f"{name}scale": "log" if steep else "linear", f"{name}lim": ends})
     low, high = ends[0] / unit, ends[1] / unit
@@ -83,7 +83,7 @@ def ratios(axes: Axes, upright: bool, ends: Sequence[float], margins: Sequence[f
 
 
 def note(axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
-    """Write small words, `offset` points from a place."""
+    """Annotate the place `at` in small letters, shifted by `offset` points."""
     style = {"fontsize": _style.SMALL, "color": _style.INK, **style}
     axes.annotate(_style.shown(text), at, offset, textcoords="offset points", **style)
 
@@ -96,7 +96,7 @@ def sign(axes: Axes, upright: bool, at: float, value: float, marker: str, **styl
 
 @dataclass(frozen=True)
 class Point:
-    """A value with its interval, in the colors of its variant; hollow if it is in doubt."""
+    """A value with its interval, in its variant's color and marker; hollow if the value is in doubt."""
 
     value: float
     ends: tuple[float, float]
@@ -116,15 +116,15 @@ def rows_height(count: int) -> float:
 
 
 def fewest(measures: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Return positions of the smallest, as many as fit, in order, and the others' measures."""
+    """Return the positions of the MOST smallest measures, ascending, and the other measures."""
     order = sorted(range(len(measures)), key=lambda i: measures[i])
     return sorted(order[:MOST]), [measures[i] for i in order[MOST:]]
 
 
 def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: int = 52) -> Axes:
-    """Return axes with a row for each label, the first on top, and a line between groups.
+    """Return axes with a row for each label, the first on top, and lines between groups.
 
-    `wide`: letters of a label at most."""
+    `wide`: most letters of a label."""
     axes = figure.subplots()
     axes.set_ylim(len(labels) - 0.3, -0.7)
     ticks(axes.yaxis, range(len(labels)), [_style.shown(_style.clipped(label, wide)) for label in labels])
@@ -136,7 +136,7 @@ def rows(figure: Figure, labels: Sequence[str], groups: Sequence[object], wide: 
 
 
 def finish_rows(axes: Axes, rows: Sequence[Sequence[str]], label: str) -> None:
-    """Write words to the right of each row and the label below; remove the spine and the tick marks at the labels."""
+    """Write texts right of each row and the x label; remove the left spine and its tick marks."""
     aside(axes, rows)
     axes.set_xlabel(label, fontsize=_style.TEXT)
     axes.spines["left"].set_visible(False)
@@ -144,7 +144,7 @@ def finish_rows(axes: Axes, rows: Sequence[Sequence[str]], label: str) -> None:
 
 
 def aside(axes: Axes, rows: Sequence[Sequence[str]]) -> None:
-    """Write words to the right of each row, in columns as wide as their longest."""
+    """Write texts to the right of each row, in aligned columns."""
     offset = 8.0
     for column in zip(*rows, strict=True):
         for i, text in enumerate(column):

@@ -13,14 +13,14 @@ from reports.record import Comparison, Contest, Result, Run
 
 Facts: TypeAlias = Mapping[str, Any]
 SIDES = ("pad", "pad_top", "pad_left", "pad_bottom", "pad_right")
-# Fields of a convolution's layer.
+# Fields that a convolution's variant, layer and pass stand for.
 LAYER = ("variant", "c", "h", "w", "k", "r", "s", "stride", "dilation", "groups", "direction", *SIDES)
-FORMS = ("stride", "dilation", "groups")  # of a convolution, named where they are not 1
+FORMS = ("stride", "dilation", "groups")  # of a convolution, named only if not 1
 UNCHANGED = "unchanged"
 
 
 class Word(str):
-    """A value that needs no name beside it."""
+    """A value that is shown without its field's name."""
 
 
 class Bytes(int):
@@ -29,7 +29,7 @@ class Bytes(int):
 
 @dataclass(frozen=True)
 class Group:
-    """Contests with one question about different sizes and variants, and a word for a file's name."""
+    """Contests that ask one question of several sizes or variants; `slug` goes into the file's name."""
 
     slug: str
     contests: tuple[Contest, ...]
@@ -40,7 +40,7 @@ class Group:
 
     @property
     def question(self) -> str:
-        """The contests' one question; differing words are replaced by what they stand for."""
+        """The contests' common question, with `each variant`, `each size` or dots for differing words."""
         asked = [contest.question.split() for contest in self.contests]
         names = {result.variant for result in self.measured}
         common = list(takewhile(lambda words: len(set(words)) == 1, zip(*asked, strict=False)))
@@ -52,7 +52,7 @@ class Group:
 
 
 def _merged(words: set[str], names: set[str]) -> str:
-    """Return one word for all: `each variant`, `each size`, or dots."""
+    """Return a text in place of all words: `this size`, `each size`, `each variant`, the word, or dots."""
     bare = {word.rstrip("?,.") for word in words}
     end = "?" if all(word.endswith("?") for word in words) else ""
     if all("/" in word and ":" in word for word in bare):
@@ -63,7 +63,7 @@ def _merged(words: set[str], names: set[str]) -> str:
 
 
 def groups(run: Run) -> list[Group]:
-    """Group contests by operation and the first words of their names, else by what differs in them."""
+    """Group contests by operation and the first words of their names, else by the field that differs."""
     by_kind: dict[tuple[str, str], list[Contest]] = {}
     for contest in run.contests:
         op = next((x.op for x in contest.measured), "")
@@ -86,14 +86,14 @@ def _kind(contest: Contest, op: str) -> str:
 
 
 def slugged(text: str, most: int = 40) -> str:
-    """Return a text as a part of a file's name."""
+    """Return a text as a part of a file's name: lower case, with hyphens."""
     return re.sub(r"[^\w+]+", "-", text).strip("-").lower()[:most]
 
 
 def facts(result: Result) -> dict[str, Any]:
     """Return the fields of a case: variant and layout first, then the problem, then the setting.
 
-    For a changed step the change stands in place of the setting."""
+    A changed step has `change` in place of the setting."""
     forms = result.axes
     problem = {axis: _value(value, forms.get(axis)) for axis, value in result.problem.items()}
     words = {axis: value for axis, value in problem.items() if isinstance(value, Word)}
@@ -114,7 +114,7 @@ def facts(result: Result) -> dict[str, Any]:
 
 
 def _change(name: str) -> str:
-    """Return the change of a step by its result's name; the unchanged step is there twice."""
+    """Return the change of a step from its result's name, or that the step is unchanged."""
     match = re.search(r"/change:([^/]+)", name)
     if match is None:
         return UNCHANGED
@@ -135,9 +135,9 @@ def layer(result: Result) -> str:
 
 
 def briefly(results: Sequence[Result]) -> list[Facts]:
-    """Return the facts of each result; of convolutions with the layer in one word.
+    """Return the facts of each result; if all are convolutions, with the layer as one word.
 
-    Results of convolutions that would then look alike keep all facts."""
+    If the brief facts do not distinguish the convolutions, all facts are kept."""
     every: list[Facts] = [facts(x) for x in results]
     if any(x.op != "conv" for x in results):
         return every
@@ -150,20 +150,20 @@ def briefly(results: Sequence[Result]) -> list[Facts]:
 
 
 def _value(value: Any, form: str | None) -> Any:
-    """Return a value in the class of its form."""
+    """Return a value as a Word or Bytes if its axis has that form."""
     if form == "word":
         return Word(value)
     return Bytes(value) if form == "bytes" and isinstance(value, int) else value
 
 
 def pair_facts(contender: Result, baseline: Result) -> dict[str, Any]:
-    """Return the contender's facts, and under `/field` the baseline's where they differ."""
+    """Return the contender's facts, and under `/field` the baseline's differing ones."""
     first, second = facts(contender), facts(baseline)
     return first | {f"/{key}": second.get(key) for key in first if first[key] != second.get(key)}
 
 
 def varying(everything: Iterable[Facts]) -> list[str]:
-    """Return the fields in which cases are not all alike."""
+    """Return the fields whose values differ among the cases."""
     cases = list(everything)
     keys = dict.fromkeys(key for case in cases for key in case)
     return [key for key in keys if len({repr(case.get(key)) for case in cases}) > 1]
@@ -193,7 +193,7 @@ def case_label(case: Facts, keys: Sequence[str]) -> str:
 
 
 def case_labels(results: Sequence[Result]) -> list[str]:
-    """Return labels by the fields in which the cases differ; of several operations see `_within`."""
+    """Return labels from the fields that differ; cases of several operations are labeled by `_within`."""
     if len({x.op for x in results}) > 1:
         return [_within(x, results) for x in results]
     cases = briefly(results)
@@ -202,7 +202,7 @@ def case_labels(results: Sequence[Result]) -> list[str]:
 
 
 def _within(result: Result, every: Sequence[Result]) -> str:
-    """Return `layer conv2: norm c, mode frozen`: a case by contest, operation and differing fields."""
+    """Return `layer conv2: norm c, mode frozen`: contest, operation, variant, differing fields of a case."""
     same = [facts(x) for x in every if (x.contest, x.op) == (result.contest, result.op)]
     keys = [key for key in varying(same) if key != "variant"]
     words = [
@@ -213,7 +213,7 @@ def _within(result: Result, every: Sequence[Result]) -> str:
 
 
 def contrast(contender: Facts, baseline: Facts) -> tuple[str, str]:
-    """Return the differences of two compared cases in words."""
+    """Return the contender's and the baseline's differing fields, each in words."""
     keys = [key for key in contender if contender[key] != baseline.get(key)]
     first, second = (
         ", ".join(f"default {key}" if case.get(key) is None else words(key, case[key]) for key in keys)
@@ -230,7 +230,7 @@ def pair_label(contender: Facts, baseline: Facts, keys: Sequence[str], short: bo
 
 
 def size(group: Group) -> str:
-    """Return `gemm, N = 2048, K = 3344`: the fields in the names of all cases that they share."""
+    """Return `gemm, N = 2048, K = 3344`: the operation and the fields of the names that all cases share."""
     cases = [facts(result) for result in group.measured]
     if not cases:
         return ""

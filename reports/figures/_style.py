@@ -1,4 +1,4 @@
-"""Style of all pictures: colors of the variants, text that can be shown, the sheet with title and key."""
+"""Style of all pictures: colors of variants, printable text, the sheet with title and legend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 9.2  # inches
 TITLE, TEXT, SMALL = 13.0, 10.0, 9.0  # points
 INK, SOFT, FAINT, GUIDE = "#222222", "#666666", "#dddddd", "#eeeeee"
-# After Okabe and Ito, and Tol, for color-blind readers; the most frequent names keep theirs in every run.
+# Colors after Okabe and Ito, and Tol, for color-blind readers; frequent names have the same color in every run.
 FIXED = {
     "openblas": ("#0072B2", "o"),
     "openblas-scipy": ("#56B4E9", "s"),
@@ -28,7 +28,7 @@ FIXED = {
     "torch": ("#CC79A7", "v"),
 }
 OTHERS = ("#E69F00", "#882255", "#332288", "#999933", "#6B4E2E")
-LEAST = 3  # letters before an ellipsis, at least
+LEAST = 3  # least letters before an ellipsis
 MARKERS = "sDo^vph<>"  # markers that remain distinct when hollow
 
 
@@ -41,7 +41,7 @@ class Look:
 
 
 def looks(run: Run) -> dict[str, Look]:
-    """Return the look of each variant; after the last color they come again with another marker."""
+    """Return the look of each variant; colors repeat with another marker when they run out."""
     names = dict.fromkeys(result.variant for result in run.measured)
     others = [name for name in names if name not in FIXED]
     free = ((OTHERS[i % len(OTHERS)], MARKERS[i % len(MARKERS)]) for i in range(len(others)))
@@ -56,13 +56,13 @@ def _glyphs() -> frozenset[int]:
 
 
 def shown(text: str) -> str:
-    """Return a text as matplotlib may show it: without formulas, line breaks and missing glyphs."""
+    """Return a text safe for matplotlib: `$` escaped, line breaks and missing glyphs replaced."""
     signs = (c if c.isprintable() and ord(c) in _glyphs() else "□" if c.isprintable() else " " for c in text)
     return "".join(signs).replace("$", r"\$")
 
 
 def clipped(text: str, most: int) -> str:
-    """Return the text, its middle left out where it is too long."""
+    """Return the text, with an ellipsis in its middle if it is longer than `most` letters."""
     most = max(most, 5)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
@@ -76,7 +76,7 @@ def inches(text: str, points: float) -> float:
 
 
 def fitted(text: str, room: float, points: float) -> str:
-    """Return the text, its end left out where it is too wide; empty where no beginning fits. `room`: inches."""
+    """Return the text, cut to fit into `room` inches, or an empty text if no beginning fits."""
     if inches(text, points) <= room:
         return text
     cuts = (f"{text[:most].rstrip()}…" for most in range(len(text) - 1, LEAST - 1, -1))
@@ -84,7 +84,7 @@ def fitted(text: str, room: float, points: float) -> str:
 
 
 def device(run: Run) -> dict[str, Any]:
-    """Return what is recorded of the device that names the machine."""
+    """Return the recorded facts of the machine's main device, or no facts."""
     recorded = run.environment.facts.get("device")
     return recorded if isinstance(recorded, dict) else {}
 
@@ -94,7 +94,7 @@ def model(run: Run) -> str:
 
 
 def where(run: Run) -> str:
-    """Return `AMD EPYC, 1 thread, 2026-11-21`."""
+    """Return machine, threads and date: `AMD EPYC, 1 thread, 2026-11-21`."""
     threads = sorted({x.threads for x in run.measured if x.seconds} or {x.threads for x in run.measured})
     count = ", ".join(map(str, threads)) + (" thread" if threads == [1] else " threads")
     return ", ".join(filter(None, (model(run), count, run.environment.started[:10])))
@@ -102,7 +102,7 @@ def where(run: Run) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """Style of lines of text: inches from one to the next, points, color."""
+    """Style of lines of text: line spacing in inches, size in points, color."""
 
     step: float
     points: float
@@ -110,7 +110,7 @@ class Lines:
     weight: str = "normal"
 
     def write(self, figure: Figure, top: float, lines: Sequence[str]) -> None:
-        """Write lines; `top`: inches of the first below the upper edge."""
+        """Write lines; `top`: inches from the upper edge to the first line."""
         height = figure.get_figheight()
         for i, line in enumerate(lines):
             figure.text(
@@ -132,7 +132,7 @@ NOTES = Lines(0.18, SMALL, SOFT)
 
 @dataclass
 class Sheet:
-    """The surroundings of the axes: title, subtitle, key, notes."""
+    """The frame of a picture: title, subtitle, legend, notes."""
 
     title: str
     about: list[str]
@@ -145,11 +145,11 @@ class Sheet:
 
     @property
     def below(self) -> float:
-        """Inches that the notes take."""
+        """Height of the notes in inches."""
         return 0.08 + 0.18 * len(self._lines)
 
     def figure(self, body: float) -> Figure:
-        """Return a figure with room for axes of `body` inches in height between head and notes."""
+        """Return a figure with head, notes, and room for axes of `body` inches in height between them."""
         from matplotlib.figure import Figure
 
         title = textwrap.wrap(self.title, 74) or [""]
@@ -163,7 +163,7 @@ class Sheet:
         SUBTITLE.write(figure, heights[0], subtitle)
         NOTES.write(figure, top + body + 0.02, self._lines)
         if self.entries:
-            # The space before a label: matplotlib 3.9 leaves out those that begin with an underscore.
+            # The space before a label: matplotlib 3.9 leaves out labels that begin with an underscore.
             corner = 0.08 / WIDTH, 1 - (heights[0] + heights[1] + 0.02) / height
             figure.legend(
                 [sign for sign, _ in self.entries],
@@ -184,7 +184,7 @@ class Sheet:
 
 
 def _packed(parts: Sequence[str]) -> list[str]:
-    """Join parts into lines, broken between two of them where that is enough."""
+    """Join parts into lines, broken between parts unless a part is longer than a line."""
     lines: list[str] = []
     for part in filter(None, parts):
         if lines and len(lines[-1]) + len(part) <= 115:
@@ -195,9 +195,9 @@ def _packed(parts: Sequence[str]) -> list[str]:
 
 
 def _flow(lengths: Sequence[int]) -> tuple[int, int]:
-    """Return the number of columns of labels that fit beside each other, and their rows.
+    """Return the columns and rows of the legend: as many columns as fit beside each other.
 
-    Labels are filled downwards. `lengths`: letters of each."""
+    Columns are filled downwards. `lengths`: letters of each label."""
     for rows in range(1, len(lengths)):
         columns = math.ceil(len(lengths) / rows)
         least, more = divmod(len(lengths), columns)  # matplotlib gives the first ones an entry more
@@ -209,13 +209,13 @@ def _flow(lengths: Sequence[int]) -> tuple[int, int]:
 
 
 def handle(**style: Any) -> Artist:
-    """Return a sign for the key."""
+    """Return a marker for the legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **{"linestyle": "none", "markersize": 6, **style})
 
 
 def doubts(results: Iterable[Result]) -> list[tuple[Artist, str]]:
-    """Return the hollow sign for the key if any result is in doubt."""
+    """Return the legend entry of hollow markers, if any result's status is not `ok`."""
     statuses = ", ".join(sorted({x.status for x in results} - {"ok"}))
     return [(handle(color=SOFT, marker="o", markerfacecolor="white"), statuses)] if statuses else []

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_FACETS, MOST_LINES = 4, 12  # with more of them a row for each case is plainer
+MOST_FACETS, MOST_LINES = 4, 12  # with more panels or lines, a row for each case is clearer
 ABREAST = 18  # values of x that fit beside each other
 DASHES = ("-", "--", ":", "-.")
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, position in the input), and the key of the line."""
+    """A line of a sweep: its key, and its points as (x, position of the case in the input)."""
 
     key: str
     points: tuple[tuple[float, int], ...]
@@ -29,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Facet:
-    """A panel: the lines of one value of every other numeric field."""
+    """A panel: the lines of cases that agree in every numeric field but x."""
 
     title: str
     lines: tuple[Line, ...]
@@ -49,7 +49,7 @@ class Sweep:
 
     @property
     def lines(self) -> dict[str, int]:
-        """Position of a case of each line, by key, over all panels."""
+        """Position in the input of one case of each line, by the line's key, over all panels."""
         positions: dict[str, int] = {}
         for facet in self.facets:
             for line in facet.lines:
@@ -58,9 +58,9 @@ class Sweep:
 
 
 def sweep(cases: Sequence[_groups.Facts]) -> Sweep | None:
-    """Return the sweep along the field with the most values; None where a row for each case is plainer.
+    """Return the sweep along the field with the most values; None if a row for each case is clearer.
 
-    A panel has three values at least."""
+    A panel has at least three values."""
     differ = _groups.varying(cases)
     numbers = [key for key in differ if key[0] != "/" and all(_number(case.get(key)) for case in cases)]
     keys = tuple(key for key in differ if key not in numbers)
@@ -93,7 +93,7 @@ def _along(field: str, numbers: Sequence[str], keys: tuple[str, ...], cases: Seq
 
 @dataclass(frozen=True)
 class Drawn:
-    """The look of a line: its variant's color and marker; dashed if the variant has several lines."""
+    """The look of a line: its variant's color and marker, with a dash pattern for further lines."""
 
     label: str
     look: _style.Look
@@ -110,7 +110,7 @@ class Drawn:
 
 
 def drawn(lines: dict[str, tuple[str, str]], looks: dict[str, _style.Look]) -> dict[str, Drawn]:
-    """Return the look of each line, by key, from its (label, variant)."""
+    """Return the look of each line by key. `lines`: (label, variant) by key."""
     by_key: dict[str, Drawn] = {}
     for key, (label, variant) in lines.items():
         earlier = sum(lines[other][1] == variant for other in by_key)
@@ -141,9 +141,9 @@ def height(sweep: Sweep, each: float) -> float:
 
 
 def along(axes: Axes, field: str, facet: Facet, apart: bool) -> Callable[[float, int], float]:
-    """Scale the x axis; return a function from x and line number to the place of a point.
+    """Scale the x axis; return a function from x and line number to a point's x coordinate.
 
-    `apart`: the lines' points of one x lie beside each other."""
+    `apart`: spread the lines' points of equal x beside each other."""
     values, count = facet.values, len(facet.lines)
     steep = values[0] > 0 and values[-1] / values[0] >= 4
     forth, back = (math.log, math.exp) if steep else (float, float)
@@ -175,7 +175,7 @@ def _share(axes: Axes) -> float:
 
 
 def _spaced(places: Sequence[float], labels: Sequence[str], share: float) -> list[str]:
-    """Return labels without those that would touch the one before them."""
+    """Return the labels, empty where a label would touch the previous one."""
     shown, end = [], -1.0
     for place, label in zip(places, labels, strict=True):
         half = 0.005 * len(label) / share

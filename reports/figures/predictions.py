@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 5.0  # inches
-LINE = 0.038  # of the axes
-MANY = 10  # points, beyond which both axes are logarithmic beyond some per cent, and refuted ones alone are named
+LINE = 0.038  # height of a listed name as a share of the axes
+MANY = 10  # points; with more, axes are symmetric logarithmic and only refuted predictions are named
 MARKS = (0.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)  # per cent
-POINTS = 400  # of a line
+POINTS = 400  # intervals of the diagonal's line
 LOOKS: dict[str, dict[str, Any]] = {
     "confirmed": {"color": "#0072B2", "marker": "o"},
     "refuted": {"color": "#D55E00", "marker": "D"},
@@ -28,7 +28,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return one picture of all predictions of a run that were measured."""
+    """Return one picture of all measured predictions of a run."""
     judged = [x for x in run.predictions if x.predicted and x.measured and word(x) in LOOKS]
     return [("", _picture(run, judged))] if judged else []
 
@@ -61,7 +61,7 @@ def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
 
 
 def _share(x: Prediction, of: Expected | None) -> tuple[float, float, float]:
-    """Return center, low and high, in per cent of the unchanged step."""
+    """Return center, low end and high end in per cent of the unchanged step."""
     assert of is not None
     return 100 * of.seconds / x.step, 100 * of.low / x.step, 100 * of.high / x.step
 
@@ -104,7 +104,7 @@ def _point(axes: Axes, x: Prediction, name: str) -> None:
 
 
 def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
-    """Write a name in a list where there are no points: below the diagonal, on the right."""
+    """Write a name into the list at the lower right, where there are no points."""
     across, up = _share(x, x.measured)[0], _share(x, x.predicted)[0]
     axes.annotate(
         _style.shown(_style.clipped(name, 40)),
@@ -119,6 +119,6 @@ def _listed(axes: Axes, x: Prediction, name: str, line: int) -> None:
 
 
 def _name(x: Prediction, judged: Sequence[Prediction]) -> str:
-    """Return the change, with its step if there are several."""
+    """Return the change, with its network and framework if the predictions are of several steps."""
     steps = {(other.network, other.framework, other.batch, other.threads) for other in judged}
     return x.change if len(steps) == 1 else f"{x.change}, {x.network} {x.framework}"

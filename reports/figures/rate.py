@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Bounds: TypeAlias = "dict[tuple[str, int], float]"  # FLOP/s by name and number of threads
-LEAN = 1 / 3  # operations a byte; where all cases do fewer, bytes are what counts
+LEAN = 1 / 3  # operations per byte; if all cases do fewer, rates are in bytes
 WIDE = 12  # from this ratio of largest to smallest on the axis is logarithmic
 MOST_PEAKS = 3  # lines with their names over the rows; with more, ceilings are marked in the rows alone
 PREFIXES = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}
-MOVES = ("stream", "transfer")  # operations that touch each byte of their operands once
+MOVES = ("stream", "transfer")  # operations that access each byte of their operands once
 LOADS = "chase"  # the operation whose use is one load: its rate in bytes has no meaning
 FULL: Any = {"color": _style.SOFT, "linestyle": (0, (6, 3)), "linewidth": 0.8}  # a line where a cache is full
 DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
@@ -28,9 +28,9 @@ DOTTED: Any = {"color": _style.SOFT, "linestyle": (0, (1, 1)), "linewidth": 2.5}
 
 @dataclass(frozen=True)
 class Rate:
-    """A timed case: its rate with its interval, and the rate of its nearer ceiling.
+    """A timed case's rate with its interval, and the rate of its nearer ceiling.
 
-    The work is nominal, but of convolutions the executed one, as for shares of a ceiling."""
+    Work is nominal, except that convolutions count executed work, as in shares of a ceiling."""
 
     result: Result
     value: float
@@ -39,7 +39,7 @@ class Rate:
 
     @property
     def share(self) -> str:
-        """Share of the ceiling, and the doubt if there is one: `46 % of FMA avx512`."""
+        """Share of the ceiling, and the status if not ok: `46 % of FMA avx512`."""
         x = self.result
         of = f"{units.percent(x.percent_of_ceiling)} of {x.ceiling}" if self.ceiling else ""
         return ", ".join(filter(None, (of, "" if x.status == "ok" else x.status)))
@@ -57,7 +57,7 @@ class Rates:
     rates: tuple[Rate, ...]
     peaks: Bounds
     looks: dict[str, _style.Look]
-    of: str = ""  # which work, where it is not the nominal one
+    of: str = ""  # suffix of the axis label if work is not nominal
 
     @property
     def largest(self) -> float:
@@ -65,7 +65,7 @@ class Rates:
         return max(*(max(x.value, x.ceiling or 0.0) for x in self.rates), *peaks, 0.0)
 
     def peaks_of(self, rates: Sequence[Rate], most: int) -> dict[str, float]:
-        """Return the peaks for the numbers of threads that ran; none if there are more than `most`."""
+        """Return the peaks for the numbers of threads in use, or no peaks for more than `most` numbers."""
         counts = {x.result.threads for x in rates}
         few = len(counts) <= most
         return {name: rate for (name, count), rate in self.peaks.items() if few and count in counts}
@@ -119,14 +119,14 @@ def _rate(x: Result, lean: bool, bounds: Bounds) -> Rate | None:
 
 
 def _executed(x: Result) -> bool:
-    """Return whether algorithms of the operation do unequal work for one answer."""
+    """Return whether the rate counts executed work: convolution algorithms do unequal work."""
     return x.op == "conv" and x.work is not None
 
 
 def _bounds(contest: Contest) -> Bounds:
-    """Return the peaks measured in a contest's own rounds, by name and number of threads.
+    """Return the peaks measured in a contest's rounds, by name and number of threads.
 
-    Ticks of its cases stand there, and lines at the median over all contests."""
+    Rows mark these peaks; lines are drawn at the median over all contests."""
     measured = [x for x in contest.results if x.role == "ceiling" and not x.by_reads]
     counts = {x.threads for x in contest.measured}
     teams = {x.threads for x in measured if _by_all(x.ceiling or "")}
@@ -139,7 +139,7 @@ def _bounds(contest: Contest) -> Bounds:
 
 
 def _peaks(bounds: Iterable[Bounds]) -> Bounds:
-    """Return the median of several contests."""
+    """Return the median of each peak over several contests."""
     by_bound: dict[tuple[str, int], list[float]] = {}
     for peaks in bounds:
         for key, rate in peaks.items():
@@ -148,12 +148,12 @@ def _peaks(bounds: Iterable[Bounds]) -> Bounds:
 
 
 def _by_all(ceiling: str) -> bool:
-    """Return whether a ceiling was measured with as many threads as the case has, by its name."""
+    """Return whether a ceiling's name says that all threads of the case measured it."""
     return ceiling.endswith(" threads")
 
 
 def _of_threads(ceiling: str, count: int) -> str:
-    """Return a ceiling's name; of one thread, with the number of times it counts."""
+    """Return a ceiling's name, with `count ×` if a single thread's ceiling counts several times."""
     plain = count == 1 or ceiling.endswith((" threads", " 1 thread"))
     return ceiling if plain else f"{ceiling}, {count} × 1 thread"
 
@@ -174,7 +174,7 @@ def _frame(axes: Axes, content: Rates, peaks: dict[str, float], upright: bool) -
 
 
 def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mapping[int, float]) -> Figure:
-    """Draw rates over the field that varies; a line for each variant and layout, and full caches."""
+    """Draw rates over the sweep's field, a line for each variant and layout; mark cache sizes."""
     named = {}
     for key, i in sweep.lines.items():
         case = _groups.facts(content.rates[i].result)
@@ -207,7 +207,7 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
 
 
 def _curve(axes: Axes, rates: Sequence[Rate], facet: _sweep.Facet, reads_only: bool) -> None:
-    """Draw the ceiling; with `reads_only`, only where reading takes longer than arithmetic."""
+    """Draw the ceiling; with `reads_only`, only where the nearer ceiling is that of reads."""
     at: dict[float, list[float]] = {}
     for line in facet.lines:
         for x, i in line.points:
@@ -249,9 +249,9 @@ def _table(sheet: _style.Sheet, content: Rates) -> Figure:
 
 
 def cache_sizes(run: Run, results: Iterable[Result], field: str) -> dict[int, float]:
-    """Return for each cache in bytes the value of the field at which the operands fill it.
+    """Return by cache size, in bytes, the value of the field at which the operands fill the cache.
 
-    Empty for operations that do more than move bytes, and where that value differs from case to case."""
+    The result is empty for operations that do more than move bytes, or if cases differ in that value."""
     shares = set()
     for x in results:
         if (x.ceiling or "").startswith("link "):

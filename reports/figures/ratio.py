@@ -1,4 +1,4 @@
-"""Ratios of contender over baseline with their intervals: over a size, else a row for each."""
+"""Ratios of contender over baseline with intervals: lines over a size, else a row for each comparison."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Pair: TypeAlias = "tuple[_groups.Facts, _groups.Facts]"
 PRODUCTS = {"nn": "A·B (nn)", "nt": "A·Bᵀ (nt)", "tn": "Aᵀ·B (tn)", "tt": "Aᵀ·Bᵀ (tt)"}
 
 
-WILD = 3.0  # times the ratio: an interval that reaches farther leaves the picture
+WILD = 3.0  # ends of intervals beyond this factor of the ratio are cut off
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A comparison that can be drawn; an end that is None is unbounded."""
+    """A comparison that can be drawn; an end of None is unbounded or cut off."""
 
     comparison: Comparison
     contender: Result
@@ -68,7 +68,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _near(value: float, end: float | None) -> float | None:
-    """Return an end of an interval, or None where it would press all the others flat."""
+    """Return an interval's end, or None if it is unbounded or too far from the ratio to be drawn."""
     positive = _positive(end)
     return positive if positive is not None and value / WILD < positive < value * WILD else None
 
@@ -79,7 +79,7 @@ def _positive(value: float | None) -> float | None:
 
 
 def _signs(ratios: Sequence[Ratio]) -> list[tuple[Any, str]]:
-    """Return the entries of the key for the signs that occur."""
+    """Return the legend entries of the marks that occur."""
     from matplotlib.patches import Patch
 
     margins = ", ".join(f"{100 * x:g} %" for x in sorted({x.comparison.margin for x in ratios}))
@@ -100,7 +100,7 @@ def _frame(axes: Axes, ratios: Sequence[Ratio], upright: bool) -> tuple[float, f
 
 
 def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[float, float], look: _style.Look) -> None:
-    """Draw the ratio, its interval, arrows where it is unbounded, and the ratio of the work."""
+    """Draw the ratio, its interval with arrows at unbounded ends, and the ratio of the work."""
     inset = (limits[1] / limits[0]) ** 0.015
     if ratio.low is None:
         _axes.sign(axes, upright, at, limits[0] * inset, "v" if upright else "<", color=look.color)
@@ -113,7 +113,7 @@ def _point(axes: Axes, upright: bool, at: float, ratio: Ratio, limits: tuple[flo
 
 
 def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return facts of contender and baseline, without the value of the field along which a line runs."""
+    """Return facts of contender and baseline, with dots for the value of the sweep's field."""
     first, second = _groups.facts(ratio.contender), _groups.facts(ratio.baseline)
     if first[field] == second.get(field):
         second[field] = "…"
@@ -121,7 +121,7 @@ def _facts(ratio: Ratio, field: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, looks: dict[str, _style.Look]) -> Figure:
-    """Draw ratios over the field that varies; a line for each variant and contrast."""
+    """Draw ratios over the sweep's field, a line for each variant and contrast."""
     facts = [_facts(x, sweep.field) for x in ratios]
     contrasts = list(dict.fromkeys(_groups.contrast(*x) for x in facts))
     single = len(contrasts) == 1
@@ -148,7 +148,7 @@ def _lines(sheet: _style.Sheet, ratios: Sequence[Ratio], sweep: _sweep.Sweep, lo
 
 
 def _over(contrasts: Sequence[tuple[str, str]]) -> str:
-    """Return the axis of ratios in words."""
+    """Return the label of the axis of ratios."""
     names = [PRODUCTS.get(word, word) for word in contrasts[0]]
     first, second = names if len(contrasts) == 1 else ("the first", "the second")
     return _style.shown(f"time of {first}") + "\n" + _style.shown(f"over time of {second}")
@@ -157,7 +157,7 @@ def _over(contrasts: Sequence[tuple[str, str]]) -> str:
 def _labels(ratios: Sequence[Ratio], pairs: Sequence[Pair], keys: Sequence[str]) -> tuple[list[str], str]:
     """Return the labels of the comparisons and that of the axis.
 
-    Between several operations both cases are named, unless the baselines have one label."""
+    Comparisons across operations name both cases, unless all baselines have one label."""
     both = [side for x in ratios for side in (x.contender, x.baseline)]
     if len({x.op for x in both}) == 1:
         contrasts = list(dict.fromkeys(_groups.contrast(*pair) for pair in pairs))

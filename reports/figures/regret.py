@@ -1,4 +1,4 @@
-"""Cost of a default: its time over that of the fastest, chosen in other rounds, by layer and pass."""
+"""Regret of a default by layer and pass: its time over that of the fastest, chosen in other rounds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PASSES = {
     "dgrad": _style.Look("#D55E00", "s"),
     "wgrad": _style.Look("#009E73", "^"),
 }
-STEP = 0.34  # inches of a layer
-APART = 0.24  # of it from one pass to the next
+STEP = 0.34  # inches of a layer's row
+APART = 0.24  # distance between passes as a share of the row
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Regret:
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return one picture if a run searched for the fastest."""
+    """Return one picture if the run searched for the fastest variant, else none."""
     by_layer: dict[str, list[Regret]] = {}
     for regret in _regrets(run):
         by_layer.setdefault(regret.layer, []).append(regret)
@@ -70,7 +70,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def _searches(run: Run) -> Iterator[tuple[Contest, Result, Result]]:
-    """Yield each search with the default and the chosen result."""
+    """Yield each search with its default and its fastest result."""
     for contest in run.contests:
         if contest.contest.partition("/")[0] in (SEARCH, CHANGING) and (pair := fastest(contest)):
             yield contest, *pair

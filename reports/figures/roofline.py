@@ -1,4 +1,4 @@
-"""Convolutions by executed work, under the ceilings: algorithms do unequal work for one answer."""
+"""Rooflines of convolutions by executed work, which differs between algorithms."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABREAST, HIGH = 3, 2.9  # panels beside each other, inches of each
-SAME = 1e-3  # shares of work that are no difference
-ROOM = 1.6  # times the largest and the smallest, on logarithmic axes
+SAME = 1e-3  # relative difference of work that counts as equal
+ROOM = 1.6  # margin factor beyond the largest and the smallest value, on logarithmic axes
 TITLE = "How near to the ceilings does each algorithm come, by executed work?"
 
 
@@ -54,13 +54,13 @@ def _timed(contest: Contest) -> list[Result]:
 
 
 def _unequal(contest: Contest) -> bool:
-    """Return whether one answer was computed by unequal work."""
+    """Return whether the contest's algorithms executed unequal work."""
     work = [x.work["flops"] for x in _timed(contest) if x.work]
     return contest.differs == "variant" and bool(work) and max(work) > min(work) * (1 + SAME)
 
 
 def _panels(contests: Sequence[Contest]) -> list[Panel]:
-    """Return the panels of contests with both ceilings."""
+    """Return a panel for each contest that measured both ceilings."""
     panels = []
     for contest in contests:
         timed, bounds = _timed(contest), [x for x in contest.results if x.role == "ceiling"]
@@ -73,7 +73,7 @@ def _panels(contests: Sequence[Contest]) -> list[Panel]:
 
 
 def _of_all(bound: Result, threads: int) -> float:
-    """Return FLOP a second of as many threads as the cases have."""
+    """Return a ceiling in FLOP/s for `threads` threads, scaled if one thread measured it."""
     alone = not (bound.ceiling or "").endswith(" threads")
     return (bound.flops_per_second or 0.0) * (threads if alone else 1)
 
@@ -107,7 +107,7 @@ def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _styl
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the limits of both axes, the same in all panels, with the bend of each roof."""
+    """Return the limits of both axes, common to all panels, that contain the ridge point of each roof."""
     points = [_place(x) for panel in panels for x in panel.timed]
     bends = [panel.peak / panel.reads for panel in panels]
     across = [*(x for x, _ in points), *bends]
@@ -116,7 +116,7 @@ def _limits(panels: Sequence[Panel]) -> tuple[tuple[float, float], tuple[float, 
 
 
 def _place(result: Result) -> tuple[float, float]:
-    """Return FLOP a byte, FLOP a second."""
+    """Return the arithmetic intensity in FLOP/byte and the rate in FLOP/s."""
     assert result.work is not None and result.seconds is not None
     return result.work["flops"] / result.work["bytes"], result.work["flops"] / result.seconds.median
 

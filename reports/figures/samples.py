@@ -24,7 +24,7 @@ PREFIXES = {1.0: "s", 1e-3: "ms", 1e-6: "µs", 1e-9: "ns"}
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return one picture of at most six contests: those whose interval is widest for its target."""
+    """Return one picture of the six contests whose intervals are widest relative to their targets."""
     contests = [contest for contest in run.contests if cases(contest)]
     if not contests:
         return []
@@ -59,12 +59,12 @@ def cases(contest: Contest) -> list[Result]:
 
 
 def _step(count: int) -> float:
-    """Return inches of a row of panels with its titles, which have two lines in narrow panels."""
+    """Return the height in inches of a row of panels, with titles of two lines in narrow panels."""
     return PANEL + FOOT + (0.2 if count <= 2 else 0.35)
 
 
 def widest(contest: Contest) -> Comparison | None:
-    """Return the comparison whose interval is widest for its target."""
+    """Return the comparison whose interval is widest relative to its target, or None without ratios."""
     return max((x for x in contest.comparisons if x.ratio), key=_share, default=None)
 
 
@@ -91,7 +91,7 @@ def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
 
 
 def _contest(figure: Figure, edge: float, contest: Contest, looks: dict[str, _style.Look]) -> None:
-    """Draw a panel for each case, all on one axis of time. `edge`: inches from the bottom."""
+    """Draw a panel for each case, with a common axis of time. `edge`: top in inches from the bottom."""
     wide, high = figure.get_size_inches()
     shown, interval = cases(contest)[:CASES], _widest(contest)
     name = _style.clipped(contest.contest, 94 - round(0.78 * len(interval)))
@@ -149,15 +149,15 @@ def _panel(axes: Axes, result: Result, label: str, color: str) -> None:
 
 
 def _points(result: Result) -> list[tuple[int, float]]:
-    """Return rounds and samples."""
+    """Return (round, seconds) pairs of a result's samples."""
     rounds = result.rounds or tuple(range(len(result.samples)))
     return list(zip(rounds, result.samples, strict=False))
 
 
 def _times(axes: Axes, results: Sequence[Result]) -> None:
-    """Scale the axis of time that a contest's panels share, in one unit.
+    """Scale the axis of time that a contest's panels share.
 
-    Rejected samples are on it within twice the range of the accepted ones."""
+    It covers rejected samples up to one range of the accepted samples above the slowest of these."""
     lost = [y for x in results for number, y in _points(x) if number in x.rejected]
     kept = [y for x in results for number, y in _points(x) if number not in x.rejected] or lost
     reach = 2 * max(kept) - min(kept) if max(kept) > min(kept) else 2 * max(kept)

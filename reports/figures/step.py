@@ -1,4 +1,4 @@
-"""One program's step: its modules as boxes as wide as their time, and its kinds of work, summed up."""
+"""One program's step: a flame graph of its modules, and a waterfall of its kinds of work."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEAST = 0.01  # of the step: narrower boxes are not drawn
+LEAST = 0.01  # share of the step: narrower boxes are not drawn
 ROW, KIND, FRAME = 0.42, 0.25, 0.85  # inches of a level, of a kind, and around either panel
-KINDS = 12  # at most, beside those that color a box
+KINDS = 12  # most kinds of work that are listed, beside those that color a box
 POINTS = 7.5  # of letters in boxes
-PAD = 0.05  # inches of a box that no letter takes
+PAD = 0.05  # inches of padding in a box
 MENTIONED = 8  # boxes without name or time that the notes list
 HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": _style.SOFT, "hatch": "////", "linewidth": 0.8}
 ROWS = "plain step", "modules"
-# Colors of kinds of work: arithmetic mostly cool, moving warm, dispatch gray.
+# Colors of kinds of work: mostly cool for arithmetic, warm for data movement, gray for dispatch.
 COLORS: dict[str, str] = json.loads(Path(__file__).with_name("step_colors.json").read_bytes())
-OTHER = "#D4D4D4"  # several kinds, or one that is not known
-BRIGHT = 0.36  # luminance from which on letters are dark
+OTHER = "#D4D4D4"  # several kinds, or an unknown kind
+BRIGHT = 0.36  # luminance above which letters are dark
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Scale of both axes of time: seconds from end to end, and inches."""
+    """Scale of both axes of time: their length in seconds and in inches."""
 
     most: float
     wide: float
@@ -48,7 +48,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Box:
-    """A module with its start in seconds and its level."""
+    """The box of a module: its start in seconds and its level in the tree."""
 
     module: Module
     start: float
@@ -60,7 +60,7 @@ class Box:
         return self.module.total
 
     def label(self, scale: Scale) -> str:
-        """Return the name and below it the time if they fit, else the name, cut or left out."""
+        """Return the name with the time below it if both fit, else the name, cut or left out."""
         room, time = scale.inches(self.width) - PAD, units.seconds(self.width)
         name = _style.fitted(self.module.name, room, POINTS)
         return f"{name}\n{time}" if name and _style.inches(time, POINTS) <= room else name
@@ -75,7 +75,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 
 def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
-    """Return a file's name after the script, a new one for the second of a name."""
+    """Return a file name from the script's name, with a suffix if that name is taken."""
     name = _groups.slugged(breakdown.name, 60)
     while name in taken:
         name += "-b"
@@ -83,9 +83,9 @@ def slug(breakdown: Breakdown, taken: dict[str, Figure]) -> str:
 
 
 def boxes(breakdown: Breakdown) -> list[Box]:
-    """Return each module from where it begins: behind those before it, inside the one above.
+    """Return the box of each module: behind its previous siblings, within its parent.
 
-    Outermost modules that are too narrow become one."""
+    Outermost modules that are too narrow are merged."""
     placed: list[Box] = []
     ends = {0: 0.0}  # of each level, where the next box begins
     for module in breakdown.modules:
@@ -100,9 +100,9 @@ def boxes(breakdown: Breakdown) -> list[Box]:
 
 
 def kinds(breakdown: Breakdown, drawn: Sequence[Box]) -> list[tuple[str, float]]:
-    """Return name and seconds of kinds of work, the largest first; the small others as one.
+    """Return name and seconds of kinds of work, the largest first, with small kinds summed as others.
 
-    Kinds that color a box have their own entry."""
+    Kinds that color a box keep their entry."""
     large = [x.name for x in breakdown.kinds if x.a >= LEAST / 2 * breakdown.step["a"]][:KINDS]
     named = {*large, *(box.module.column for box in drawn)}
     rest = [x for x in breakdown.kinds if x.name not in named]
@@ -175,7 +175,7 @@ def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[st
 
 
 def _tree(axes: Axes, breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> None:
-    """Draw the plain step on top, the outermost modules below it, the residual behind the shorter."""
+    """Draw the plain step on top and the modules below it, with the residual at the shorter row's end."""
     total, residual = breakdown.step["a"], breakdown.residual["a"]
     _box(axes, 0, 0.0, total, facecolor=_style.GUIDE, edgecolor=_style.SOFT, linewidth=0.8)
     style: dict[str, Any] = {"fontsize": _style.SMALL, "color": _style.INK, "weight": "bold"}
@@ -206,7 +206,7 @@ def _box(axes: Axes, row: int, start: float, width: float, **style: Any) -> None
 
 
 def _bars(axes: Axes, breakdown: Breakdown, bars: Sequence[tuple[str, float]], scale: Scale) -> None:
-    """Draw each bar from where the one before ends; the residual leads to the plain step."""
+    """Draw a waterfall: each bar begins where the previous bar ends; the residual ends at the plain step."""
     at = 0.0
     for i, (name, value) in enumerate(bars):
         last = i == len(bars) - 1
@@ -221,7 +221,7 @@ def _bars(axes: Axes, breakdown: Breakdown, bars: Sequence[tuple[str, float]], s
 
 
 def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scale) -> None:
-    """Write a label behind the bar, before it, or in it, where there is room first."""
+    """Write a label right of the bar, left of it, or inside, at the first place with room."""
     room = scale.seconds(_style.inches(label, _style.SMALL) + 0.2)
     at, side = (ends[1], "left") if ends[1] + room <= scale.most else (ends[0], "right")
     if side == "right" and room > ends[0]:
@@ -237,7 +237,7 @@ def _beside(axes: Axes, row: int, ends: Sequence[float], label: str, scale: Scal
 
 
 def _frame(axes: Axes, breakdown: Breakdown, most: float, words: str) -> None:
-    """Scale the axis, the same above and below, and draw a line where the plain step ends."""
+    """Scale the axis of time, common to both panels, and draw a line at the plain step's end."""
     unit = step.unit_of(breakdown)
     _axes.graduate(axes, False, (0.0, most), steep=False, unit=unit.seconds)
     _axes.quiet(axes)
@@ -250,18 +250,18 @@ def _frame(axes: Axes, breakdown: Breakdown, most: float, words: str) -> None:
 
 
 def kind_color(name: str) -> str:
-    """Return the color of a kind of work; gray where it is not known."""
+    """Return the color of a kind of work, gray if it is unknown."""
     return COLORS.get(name, OTHER)
 
 
 def ink(ground: str) -> str:
-    """Return the color of letters on this ground."""
+    """Return the color of letters on a background `#rrggbb`."""
     red, green, blue = (int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return _style.INK if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > BRIGHT else "white"
 
 
 def key(names: list[str]) -> list[tuple[Artist, str]]:
-    """Return the entries of the key: kinds by name, and last the gray of the others if one has it."""
+    """Return the legend entries: kinds by name, then gray if a box has several kinds or an unknown one."""
     known = [name for name in dict.fromkeys(names) if name in COLORS]
     signs = [(_style.handle(marker="s", markersize=8, color=COLORS[name]), name) for name in known]
     gray = (_style.handle(marker="s", markersize=8, color=OTHER), "several kinds, or unknown")

@@ -1,4 +1,4 @@
-"""Steps of frameworks: the time of each, the operating system's share, and its ratio to kernels-only."""
+"""Steps of frameworks: time, the operating system's share, and the ratio to kernels-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYSTEM = "#D55E00"
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return a picture for each phase of a network at a batch in which frameworks were timed."""
+    """Return a picture for each network, phase and batch with timed frameworks."""
     pictures = []
     for group in (part for mixed in _groups.groups(run) for part in _parts(mixed)):
         steps = [x for x in group.measured if x.op == "step"]
@@ -68,7 +68,7 @@ def _who(x: Result) -> str:
 
 
 def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
-    # System time is of all threads, a step's is the wall's; it is no part of a GPU's step.
+    # System time is a sum over threads, a step's time is wall time; a GPU's step has no system time.
     system = [(x.step or {}).get("system", 0.0) / x.threads * (x.clock != "event") for x in timed]
     differ = _groups.varying(_groups.facts(x) for x in timed)
     setting = [x for x in ("device", "threads", "heap", "division") if x in differ]
@@ -91,12 +91,12 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
 
 
 def floor(x: Result, timed: Sequence[Result]) -> Result | None:
-    """Return kernels-only's result of the same problem, device, threads and heap."""
+    """Return the kernels-only result of the same problem, device, threads and heap, or None."""
     same = (r for r in timed if (r.problem, r.device, r.threads, r.heap) == (x.problem, x.device, x.threads, x.heap))
     return next((r for r in same if r.variant == FLOOR), None)
 
 
 def _over(x: Result, timed: Sequence[Result]) -> str:
-    """Return `285 % of kernels-only`."""
+    """Return the ratio to kernels-only, `285 % of kernels-only`, or an empty text."""
     least = floor(x, timed)
     return f"{100 * _median(x) / _median(least):.0f} % of {FLOOR}" if least else ""

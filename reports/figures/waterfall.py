@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CAUSES, CELLS = 9, 12  # at most; smaller ones are one bar, or left out
-LEAST = 0.002  # of the larger step: what is smaller is no bar of its own
-ROW, PAIR = 0.25, 0.4  # inches of a bar, and of two
+CAUSES, CELLS = 9, 12  # most bars; smaller causes are summed, smaller cells left out
+LEAST = 0.002  # share of the larger step: smaller differences get no bar
+ROW, PAIR = 0.25, 0.4  # inches of a bar, and of a pair of bars
 MILLI = 1e-3
 COLORS = {"a": "#0072B2", "b": "#D55E00"}
-PALE = 0.35  # of a cause or cell that may be chance
+PALE = 0.35  # opacity of a cause or cell whose difference may be chance
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
@@ -53,7 +53,7 @@ def _names(explained: Explanation, most: int = 24) -> dict[str, str]:
 
 
 def _title(explained: Explanation) -> str:
-    """Return the finding: both steps, and the certain cause with the largest share of the gap."""
+    """Return the title: both steps' times, and the certain cause with the largest share of the gap."""
     names, (low, high) = _names(explained), explained.interval
     a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
     title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
@@ -80,7 +80,7 @@ def _about(explained: Explanation, run: Run) -> list[str]:
 
 
 def _range(value: float, low: float, high: float) -> str:
-    """Return `114 ms [107, 123]`: in one unit, to the digits of the value."""
+    """Return `114 ms [107, 123]`, with value and ends in one unit and with equal decimal places."""
     least = max(abs(value), abs(low), abs(high))
     unit, name = next((u for u in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")) if least >= u[0]), (1e-9, "ns"))
     places = 2 if least < 10 * unit else 1 if least < 100 * unit else 0
@@ -104,7 +104,7 @@ def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str
 
 
 def _bars(explained: Explanation) -> list[tuple[str, float]]:
-    """Return names and A's seconds less B's: the largest first, the rest as one, the residual."""
+    """Return names and differences A − B in seconds: the largest causes, the sum of others, the residual."""
     least = LEAST * max(explained.step.values())
     bars = list(explained.waterfall["cause"])
     large = [bar for bar in bars if abs(bar[1]) >= least][:CAUSES]
@@ -118,7 +118,7 @@ def _bars(explained: Explanation) -> list[tuple[str, float]]:
 
 
 def _waterfall(axes: Axes, explained: Explanation, bars: Sequence[tuple[str, float]]) -> None:
-    """Draw from A's step at the top to B's at the bottom; a bar to the right is more time in B."""
+    """Draw the waterfall from A's step (top) to B's (bottom); bars to the right are more time in B."""
     names, steps = _names(explained), explained.step
     at, places, pale = steps["a"], [steps["a"], steps["b"]], _doubtful(explained)
     for i, (name, value) in enumerate(bars, 1):
@@ -166,7 +166,7 @@ def _cells(explained: Explanation) -> list[Cell]:
 def _pairs(axes: Axes, explained: Explanation, cells: Sequence[Cell]) -> None:
     """Draw A's bar above B's, and the interval of the difference on the longer bar.
 
-    The interval begins where the shorter bar ends."""
+    The interval is measured from the shorter bar's end."""
     names, ends = _names(explained), []
     for i, cell in enumerate(cells):
         alpha = 1.0 if cell.sure else PALE
@@ -197,14 +197,14 @@ def _scale(axes: Axes, ends: tuple[float, float]) -> None:
 
 
 def _rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Label the rows at the left, downwards."""
+    """Label the rows at the left, from top to bottom."""
     _axes.ticks(axes.yaxis, range(len(labels)), [_style.shown(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
 
 def _heading(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
-    """Write words in their colors above the axes, from the sheet's left edge on."""
+    """Write (text, color) pairs above the axes, from the sheet's left edge."""
     axes.set_title(" ", fontsize=_style.TEXT)  # makes room for the heading
     place: Any = {"xy": (0.12 / _style.WIDTH, 1), "xytext": (0, 5), "xycoords": ("figure fraction", "axes fraction")}
     for text, color in words:

@@ -41,7 +41,7 @@ def cupy_chain(problem: Activation, device: Any, setting: object) -> Bind:
         cp.add(y, 1, y)
         cp.reciprocal(y, y)
 
-    # With its number of kernels: one for each ufunc
+    # Each step with its number of kernels, one for each ufunc
     steps: dict[tuple[str, str], tuple[int, Callable[..., object]]] = {
         ("relu", "forward"): (1, lambda x, y: cp.maximum(x, 0, y)),
         ("sigmoid", "forward"): (4, sigmoid),

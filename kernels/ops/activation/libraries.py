@@ -15,7 +15,7 @@ from kernels.ops.activation.problem import Activation
 from kernels.problem import Array
 from kernels.setting import Setting
 
-BY_MKL = ("exp", "tanh")  # kinds that PyTorch computes by MKL where it has MKL
+BY_MKL = ("exp", "tanh")  # kinds that PyTorch computes by MKL if it was built with MKL
 
 
 def inputs(problem: Activation, buffers: Sequence[Any]) -> list[Any]:
@@ -91,9 +91,9 @@ def torch_out(problem: Activation, device: object, setting: Setting) -> Bind:
 
 
 def torch_kernel() -> tuple[str | None, str | None]:
-    """Return torch's version and the library of its functions.
+    """Return torch's version and the library that computes its functions.
 
-    Profiles show MKL's VML under exp and tanh, torch's own vectors elsewhere.
+    Profiles show MKL's VML in exp and tanh, torch's vectorized functions in the others.
     """
     torch = torch_library.load()
     inside = "exp and tanh by MKL VML" if torch.backends.mkl.is_available() else "exp and tanh by SLEEF"
@@ -104,7 +104,7 @@ def torch_kernel() -> tuple[str | None, str | None]:
 
 
 def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
-    """Prepare a plain loop over the elements; LLVM vectorizes it where it contains no call."""
+    """Prepare a plain loop over the elements, which LLVM vectorizes if it contains no call."""
     import math
 
     alone(setting)
@@ -133,7 +133,7 @@ def numba_loop(problem: Activation, device: Any, setting: Setting) -> Bind:
 
 
 def numba_kernel() -> tuple[str | None, str | None]:
-    """Return Numba's version and the library of its scalar functions."""
+    """Return Numba's version and the library that computes its scalar functions."""
     module = numba.load()
     library = "Intel SVML" if module.config.USING_SVML else "libm"
     return f"numba {module.__version__}, {library}", None

@@ -10,7 +10,7 @@ from kernels import places
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis, direction
 
-ULP = 16.0  # allowed, in unit roundoffs: libraries promise at most 4 ULP, half precision errs by 8192
+ULP = 16.0  # allowed error in unit roundoffs: libraries promise at most 4 ULP, half precision errs by 8192
 SMALLEST = 2.0**-126  # below it results may be flushed to zero
 
 
@@ -18,7 +18,7 @@ SMALLEST = 2.0**-126  # below it results may be flushed to zero
 class Activation(Problem):
     """Activation y = f(x), or its gradient (dgrad) y = dy · f′, where x is the forward's result.
 
-    In place, y is the last input too. Each element counts as one operation, whatever f: all are bound by traffic.
+    In place, y is also the last input. Each element counts as one operation, whatever f: all are bound by traffic.
     sigmoid, tanh and exp of a NaN are NaN; ReLU of a NaN is not checked, as libraries differ there.
     """
 

@@ -19,7 +19,7 @@ class BiasAct(Problem):
     """Bias and ReLU: y = max(x + b, 0) with x rows × cols and b a row, or their gradients (dgrad).
 
     With `terms`, x is the product of a, rows × terms, and w, terms × cols. dgrad takes the forward's result as x:
-    dx is dy where x > 0, and db sums dx down the columns, which a library's epilogue computes with it.
+    dx is dy where x > 0, and db sums dx down the columns; a library's epilogue computes both together.
     Infinities pass through or become 0 if negative; the maximum of a NaN is not checked.
     """
 

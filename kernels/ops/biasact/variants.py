@@ -1,6 +1,6 @@
 """Bias and ReLU: our C in one pass and in two, NumPy, PyTorch and oneDNN.
 
-Our passes follow NumPy's product or stand alone; PyTorch adds the bias inside its product, oneDNN applies both there.
+Our passes follow NumPy's product or run alone; PyTorch's product adds the bias, oneDNN's applies bias and ReLU.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def numpy_chain(problem: BiasAct, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: bool) -> Bind:
-    """Prepare PyTorch's operators; with `inside`, the product torch.addmm adds the bias."""
+    """Prepare PyTorch's operators; with `inside`, torch.addmm computes the product and adds the bias."""
     torch = torch_library.on_threads(setting.threads)
 
     def dgrad(x: Any, dy: Any, dx: Any, db: Any) -> None:
@@ -95,7 +95,7 @@ def torch_out(problem: BiasAct, device: object, setting: Setting, *, inside: boo
 
 
 def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
-    """Prepare oneDNN's product with bias and ReLU, by PyTorch's operator for it.
+    """Prepare oneDNN's product with fused bias and ReLU, through PyTorch's operator.
 
     The operator allocates its result, which is copied to y; w is transposed once, as a layer keeps it.
     """

@@ -11,7 +11,7 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 FILL = 1.5
-SIGN_AND_FRACTION = 0xBFFFFFFF  # of the low half of a double: without this bit it is no NaN as a float
+SIGN_AND_FRACTION = 0xBFFFFFFF  # clears an exponent bit of a double's low half, which is no NaN as a float then
 KINDS = ("f64-f32", "f32-f32", "f32-bf16", "bf16-f32", "clear", "fill")
 
 

@@ -23,7 +23,7 @@ from kernels.setting import Setting
 from kernels.variant import Variant, row
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("cast.c"), Path(__file__).with_name("cast.cu")
-KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)  # of both
+KERNELS = tuple(f"cast_{kind.replace('-', '_')}" for kind in KINDS)  # of cast.c and cast.cu
 THREADS, EACH = 256, 4  # of a block; elements of a thread
 Argument = structure("pointer: x y", "int64: values")  # C struct `argument` of cast.c
 

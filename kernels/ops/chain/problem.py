@@ -1,4 +1,4 @@
-"""A chain of element-wise kernels, some of which only another process can run."""
+"""A chain of element-wise kernels, some of which run in another process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kernels.lazy import np
 from kernels.moved import LENGTH
 from kernels.problem import Array, Arrays, axis
 
-KEPT = 63 / 64  # of a number in each kernel, the rest goes toward 1; as in chain.c
-MOST = 64  # kernels: among more, rounding would hide a missing one
+KEPT = 63 / 64  # factor of a number in each kernel, which adds 1 − KEPT; as in chain.c
+MOST = 64  # kernels: in longer chains rounding would hide a missing kernel
 
 
 @dataclass(frozen=True)

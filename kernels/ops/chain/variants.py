@@ -1,4 +1,4 @@
-"""Chains through each route to another process, which runs its share there."""
+"""Chains through each route to another process, which runs its share of the kernels."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 LINE = 64  # bytes
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
-STOPS = 16  # places along the walk that are reported
-FEWEST, MOST = 1 << 14, 1 << 16  # loads in a launch
+STOPS = 16  # points of the walk whose lines are reported
+FEWEST, MOST = 1 << 14, 1 << 16  # least and most loads in a launch
 EXACT = 1 << 24  # a float32 holds every line number below it
 ODD, MASK32 = 2654435761, (1 << 32) - 1
 ROUNDS = ((0x9E3779B1, 0x7F4A7C15), (0x85EBCA6B, 0x165667B1), (0xC2B2AE35, 0x27D4EB2F))
@@ -20,10 +20,10 @@ ROUNDS = ((0x9E3779B1, 0x7F4A7C15), (0x85EBCA6B, 0x165667B1), (0xC2B2AE35, 0x27D
 
 @dataclass(frozen=True)
 class Chase(Problem):
-    """Dependent loads: each line holds the next one's address; y seeds the start and gets the lines.
+    """Dependent loads: each line holds the next line's address; y seeds the start and gets lines reached.
 
-    A launch has 2^14 to 2^16 loads, several times around in a small set. A set that a cache may hold is read once
-    before a sample, so that the loads find the cache as a long walk would have left it.
+    A launch has 2^14 to 2^16 loads, several turns of a small set. A set that a cache may hold is read once
+    before a sample, so that the cache is in the state after a long walk.
     """
 
     op: ClassVar[str] = "chase"
@@ -45,7 +45,7 @@ class Chase(Problem):
 
     @property
     def steps(self) -> int:
-        """Loads in a launch; the distance between stops is no multiple of the cycle's length."""
+        """Loads in a launch, such that the distance between stops is no multiple of the cycle's length."""
         every = -(-min(max(self.lines, FEWEST), MOST) // STOPS)
         return STOPS * (every + (every % self.lines == 0))
 
@@ -56,7 +56,7 @@ class Chase(Problem):
 
     @property
     def footprint(self) -> int:
-        """Bytes in all, with the whole pages that the kernel maps itself."""
+        """Total bytes, with the pages that the kernel maps itself."""
         return super().footprint + -(-self.working_set // self.page) * self.page + self.page
 
     def operands(self) -> tuple[Operand, ...]:
@@ -74,7 +74,7 @@ class Chase(Problem):
 def place(i: int, lines: int) -> int:
     """Return the line at position i of the cycle.
 
-    The cycle is a bijective scramble of the least power of two ≥ `lines`, applied again while it leads outside.
+    The cycle is a bijective scramble of 0 … 2^b − 1, 2^b ≥ `lines`, applied again while its result is ≥ `lines`.
     """
     bits = max(1, (lines - 1).bit_length())
     mask, shift = (1 << bits) - 1, bits // 2 + 1

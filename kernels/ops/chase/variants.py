@@ -37,7 +37,7 @@ def accepts(problem: Chase) -> str | None:
 
 
 def cycle(problem: Chase) -> Held:
-    """Map and link all lines of the cycle. Raises Unavailable where memory is short."""
+    """Map memory and link the lines of the cycle. Raises Unavailable if memory is short."""
     refuse_size(problem)
     release = CALL(build.address(SOURCE, "release"))
     small = int(huge_pages() == "always")
@@ -48,7 +48,7 @@ def cycle(problem: Chase) -> Held:
 
 
 def prepare(problem: Chase, device: object, setting: object) -> Bind:
-    """Prepare the walk. Raises Unavailable where memory is short."""
+    """Prepare the walk. Raises Unavailable if memory is short."""
     kept = cycle(problem)
     function, ready = build.address(SOURCE, "walk"), build.address(SOURCE, "ready")
 
@@ -64,11 +64,11 @@ def prepare(problem: Chase, device: object, setting: object) -> Bind:
 CUDA_SOURCE = Path(__file__).with_name("chase.cu")
 KERNELS = ("chase_build", "chase_touch", "chase_walk")
 CACHED = 1 << 21  # lines, 128 MiB: larger sets fit no cache
-THREADS, WARP = 256, 32  # of a block that builds; of the one that walks, whose first thread loads
+THREADS, WARP = 256, 32  # threads of blocks that build; threads of the block that walks, whose first thread loads
 
 
 def bits(problem: Chase) -> int:
-    """Return the bits of a line's number."""
+    """Return the number of bits in a line's number."""
     return max(1, (problem.lines - 1).bit_length())
 
 
@@ -84,7 +84,7 @@ def _build(problem: Chase) -> Geometry:
 
 
 def _touch(problem: Chase) -> Geometry:
-    """Return the launch that reads the cycle once, one thread a line."""
+    """Return the launch that reads the cycle once, with one thread per line."""
     return over("chase_touch", -(-problem.lines // THREADS), THREADS, (), _memory(problem), problem.lines)
 
 
@@ -106,8 +106,8 @@ def refused(problem: Chase) -> str | None:
 def on_gpu(problem: Chase, device: Any, setting: object) -> Bind:
     """Prepare a walk along a cycle that is built once.
 
-    Before each walk the lines a cache may hold are read again, as other contestants' samples evict them: by one thread
-    a line, microseconds beside a walk of some hundred; a multiprocessor's own cache is filled by the walking threads.
+    A set that a cache may hold is read again before each walk, since other variants' samples evict it: one thread
+    per line, microseconds beside a walk of some hundred. The walk itself fills its multiprocessor's L1 cache.
     """
     block = device.allocate(problem.working_set)
     places = {"workspace": int(block.data.ptr)}

@@ -1,4 +1,4 @@
-"""Dropout: the forward scales the kept elements; the backward must drop the same ones."""
+"""Dropout: the forward scales the kept elements; the backward must drop the same elements."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Evidence, Excerpt, Operand, Problem, axis
 
 FROM = {"y": "x", "dx": "dy"}
-SIGMAS = 6.0  # largest distance of a count from its expectation
+SIGMAS = 6.0  # largest distance of a count from its expectation, in standard deviations
 
 
 @dataclass(frozen=True)
 class Dropout(Problem):
     """Dropout with one random mask: y = x·mask/(1 − rate) and dx = dy·mask/(1 − rate).
 
-    Kernels draw different masks, so the check is: each element is dropped or scaled, both results drop the same
-    ones, and the counts of kept elements and of kept neighboring pairs agree with chance.
+    Kernels draw different masks, so the check is: each element is dropped or scaled, y and dx drop the same
+    elements, and the counts of kept elements and of kept neighboring pairs agree with the rate.
     """
 
     op: ClassVar[str] = "dropout"
@@ -53,7 +53,7 @@ class Dropout(Problem):
         return self.excerpt_elements(some, units=len(some))
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """Return the results for a mask of NumPy's."""
+        """Return the results for a mask drawn by NumPy."""
         kept = np.random.default_rng(1).random((1, self.units)) >= self.rate
         return {name: x[given].astype("f8") * kept * self.scale for name, given in FROM.items()}
 
@@ -72,7 +72,7 @@ class Dropout(Problem):
         ]
 
     def _counted(self, first: Array, nonzero: Array) -> list[Evidence]:
-        """Compare the shares of kept elements and kept pairs with chance, where x is `nonzero`."""
+        """Compare the shares of kept elements and of kept pairs with the rate, where x is `nonzero`."""
         neighbors, both = first[:-1] & first[1:], nonzero[:-1] & nonzero[1:]
         if not both.any():
             return []

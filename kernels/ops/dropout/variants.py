@@ -1,4 +1,4 @@
-"""Dropout: our mask recomputed, stored or drawn in a separate pass; NumPy's and PyTorch's generators."""
+"""Dropout: our C with a recomputed, stored or separately drawn mask; our CUDA, NumPy, PyTorch, cuDNN."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from kernels.variant import Variant, row
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("dropout.c"), Path(__file__).with_name("dropout.cu")
 KERNELS = ("dropout_key", "dropout_both")  # of dropout.cu
-THREADS, WARP, KEY = 256, 32, 4  # of a block; of the one that makes the key; bytes of it
-ALL = 1 << 32  # scale of a share in 32 bits
+THREADS, WARP, KEY = 256, 32, 4  # threads of a block; of the block that draws the key; bytes of the key
+ALL = 1 << 32  # the 32-bit fixed-point value of a share of 1
 # C struct `argument` of dropout.c
 Argument = structure("pointer: x dy y dx scratch", "int64: units", "float: scale", "uint32: dropped key")
 
@@ -58,7 +58,7 @@ def numpy_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
 
 
 def torch_mask(problem: Dropout, device: object, setting: Setting) -> Bind:
-    """Prepare nn.Dropout's training path: native_dropout, whose new result is copied, and its backward."""
+    """Prepare nn.Dropout's training path: native_dropout and its backward, results copied to y and dx."""
     torch = torch_library.on_threads(setting.threads)
     aten = torch.ops.aten
 

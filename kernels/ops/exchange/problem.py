@@ -1,4 +1,4 @@
-"""Threads of a GPU that exchange words and do next to nothing else."""
+"""Microbenchmarks of data exchange between threads of a GPU, with almost no arithmetic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kernels.errors import UsageError
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Operand, Problem, axis
 
-THREADS = 1024  # of a block, one a multiprocessor; and words of its shared memory
+THREADS = 1024  # threads of a block (one block per multiprocessor), and words of its shared memory
 WARP = 32
-DISTANCES = (1, 2, 4, 8, 16)  # between lanes of a warp that swap, step by step
-MOST = 7  # the largest number of an input
+DISTANCES = (1, 2, 4, 8, 16)  # between the lanes of a warp that swap, in turn
+MOST = 7  # largest number in the input
 EXACT = 1 << 24  # whole numbers up to here are exact in float32, in whatever order they are added
 HOW = ("load", "shuffle", "add-shared", "add-global")
 
@@ -27,9 +27,9 @@ class Exchange(Problem):
     op: ClassVar[str] = "exchange"
     within: ClassVar[bool] = True
 
-    # load: a lane reads successive words of shared memory, its neighbor `spread` words further; lanes in one of 32
-    # banks wait for each other. shuffle: lanes of a warp swap their values and add one. add-shared, add-global: threads
-    # add to `spread` words, neighbors to neighbors, of the block's shared memory or of memory that all blocks share.
+    # load: a lane reads successive words of shared memory, its neighbor `spread` words further; lanes in the same
+    # bank conflict. shuffle: lanes of a warp swap their values and add 1. add-shared, add-global: threads
+    # add atomically to `spread` words, neighbors to neighboring words, in the block's shared or in global memory.
     how: str = axis("what is done", choices=HOW)
     spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)
     steps: int = axis("times that each thread does it", 1024, low=1)
@@ -50,7 +50,7 @@ class Exchange(Problem):
 
     @property
     def crowd(self) -> int:
-        """Most threads that add to one word."""
+        """Largest number of threads that add to one word."""
         if not self.how.startswith("add"):
             return 1
         return -(-(self.threads if self.how == "add-global" else THREADS) // self.spread)
@@ -76,7 +76,7 @@ class Exchange(Problem):
             return {"y": self._loaded(given)}
         if self.how == "shuffle":
             far = 0
-            for i in range(self.steps % (2 * len(DISTANCES))):  # after two turns each lane has its own value again
+            for i in range(self.steps % (2 * len(DISTANCES))):  # after two turns each value is back in its lane
                 far ^= DISTANCES[i % len(DISTANCES)]
             return {"y": given[:, np.arange(THREADS) ^ far] + self.steps}
         sums = np.zeros(self.operands()[1].shape)
@@ -87,7 +87,7 @@ class Exchange(Problem):
         return {"y": self.steps * sums}
 
     def _loaded(self, given: Array) -> Array:
-        """Return each thread's sum of `steps` words, read around and around from its first one."""
+        """Return each thread's sum of `steps` successive words from its first word on, cyclically."""
         thread = np.arange(THREADS)
         first = (thread % WARP * self.spread + thread // WARP * WARP) % THREADS
         turns, rest = divmod(self.steps, THREADS)

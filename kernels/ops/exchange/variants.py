@@ -11,7 +11,7 @@ from kernels.ops.exchange.problem import HOW, THREADS, Exchange
 from kernels.variant import Variant, row
 
 SOURCE = Path(__file__).with_name("exchange.cu")
-CLEAR = "exchange_clear"  # the words of all blocks, before they are added to
+CLEAR = "exchange_clear"  # clears the words in global memory before threads add to them
 KERNELS = (*(f"exchange_{how.replace('-', '_')}" for how in HOW), CLEAR)
 
 
@@ -21,7 +21,7 @@ def kernel(problem: Exchange) -> str:
 
 
 def launches(problem: Exchange, name: str) -> tuple[Geometry, ...]:
-    """Return one block a multiprocessor; words that all blocks add to are cleared before."""
+    """Return a launch of one block per multiprocessor; add-global first clears the words."""
     spread = () if problem.how == "shuffle" else (problem.spread,)
     does = over(kernel(problem), problem.processors, THREADS, "xy", *spread, problem.steps)
     clears = over(CLEAR, -(-problem.spread // THREADS), THREADS, "y", *spread)

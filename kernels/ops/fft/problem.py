@@ -27,7 +27,7 @@ class Fft(Problem):
     batch: int = axis("images", 64, low=1)
     h: int = axis("height of an image", 64, low=2)
     w: int = axis("width of an image", 64, low=2)
-    # r2c: the half spectrum, w/2 + 1 columns, whose conjugates are the others. c2r: its image, divided by h·w
+    # r2c: the half spectrum of w/2 + 1 columns, whose conjugates are the other columns. c2r: its image, divided by h·w
     direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), shown="word")
 
     @property
@@ -37,7 +37,7 @@ class Fft(Problem):
 
     @property
     def stages(self) -> float:
-        """Half the sum of the prime factors of N, which is log2 N where all are two.
+        """Half the sum of the prime factors of h·w, which is log2(h·w) for powers of two.
 
         A transform of length p may be computed as sums of p terms, whose random error is √(p/2) u.
         """

@@ -1,6 +1,6 @@
 """Transforms of images: ours, SciPy's and NumPy's pocketfft, FFTW, PyTorch's MKL; on a GPU cuFFT's.
 
-The inverses of FFTW and cuFFT destroy the spectrum and do not divide by the number of elements: they get a divided
+The inverses of FFTW and cuFFT destroy the spectrum and do not divide by h·w: they get a divided
 copy.
 """
 
@@ -32,14 +32,14 @@ from kernels.variant import Variant, row
 
 SOURCE = Path(__file__).with_name("fft.c")
 PAGE = 4096  # bytes
-LEAST = 32  # two of the widest vectors
+LEAST = 32  # floats: two of the widest vectors
 # C struct `argument` of fft.c.
 # It covers `batch` images from x and y on, which may be any of a problem's.
 Argument = structure("pointer: x y workspace waves", "int64: batch h w")
 
 
 def waves(problem: Fft) -> Array:
-    """Return the unit circle in w steps, then in h steps: clockwise to a spectrum, counterclockwise back."""
+    """Return twiddle factors: the w-th, then the h-th roots of unity, clockwise for r2c, else reversed."""
     turn = -2j if problem.direction == "r2c" else 2j
     circles = [np.exp(turn * np.pi * np.arange(n) / n) for n in (problem.w, problem.h)]
     return np.concatenate(circles).astype(np.complex64)
@@ -74,7 +74,7 @@ def c_kernel(problem: Fft, device: Any, setting: Setting) -> Bind:
 
 
 def numbers(problem: Fft, buffers: Sequence[Any]) -> tuple[Any, Any]:
-    """Return both operands, the spectrum viewed as complex64; NumPy's arrays, or CuPy's."""
+    """Return x and y as NumPy or CuPy arrays, with the spectrum viewed as complex64."""
     x, y = buffers
     return (x, y.view(np.complex64)) if problem.direction == "r2c" else (x.view(np.complex64), y)
 
@@ -98,13 +98,13 @@ def scipy_copied(problem: Fft, device: object, setting: Setting) -> Bind:
 def numpy_accepts(problem: Fft) -> str | None:
     """Return why NumPy's transform would not be in single precision, or None.
 
-    Forward it scales by the integer 1 and so runs its loop for doubles; the inverse scales by a float.
+    The forward transform scales by the integer 1 and so runs the loop for doubles; the inverse scales by a float.
     """
     return None if problem.direction == "c2r" else "to a spectrum NumPy computes in double precision: --direction c2r"
 
 
 def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:
-    """Prepare np.fft.irfftn, since irfft2 ignores its `out` (NumPy 2.4); the columns' result is allocated."""
+    """Prepare np.fft.irfftn, which allocates the columns' result; irfft2 ignores its `out` (NumPy 2.4)."""
     alone(setting)
     columns = problem.operands()[0].nbytes
 
@@ -158,11 +158,11 @@ def fftw_planned(problem: Fft, device: Any, setting: Setting) -> Bind:
     return bind
 
 
-COPIES = 3  # kernels of a package around cuFFT's at most: the spectrum kept, numbers divided, the result copied
+COPIES = 3  # most kernels of a package besides cuFFT's: copy the spectrum, divide, copy the result
 
 
 class Plan(Protocol):
-    """A cuFFT plan of our binding or of scikit-cuda."""
+    """A cuFFT plan, by our binding or by scikit-cuda."""
 
     def call(self, source: int, target: int) -> Callable[[], None]: ...
 
@@ -199,7 +199,7 @@ def _planned(problem: Fft, device: Any, plan: Plan, area: object, nbytes: int) -
 
 
 def by_cupy(problem: Fft, device: Any, setting: object) -> Bind:
-    """Prepare CuPy's transform, which allocates its result, copied to y, and caches its plans.
+    """Prepare CuPy's transform, with cached plans; it allocates its result, which is copied to y.
 
     The inverse also copies the spectrum.
     """

@@ -1,6 +1,6 @@
 """Search for the instruction set that multiplies and adds fastest on this processor.
 
-The widest one may lower the clock or have half as many units.
+The widest set may lower the clock or have half as many units.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kernels.ops.fma.problem import PEAK, Fma
 from kernels.ops.mma import Mma
 from kernels.setting import Setting
 
-FUSED = ("avx2", "avx512")  # sets of x86 with a fused multiply-add; no other is as fast as the narrower of them
+FUSED = ("avx2", "avx512")  # x86 sets with a fused multiply-add; sets without it are slower than avx2
 ROUNDS = 9
 QUIET = ROUNDS // 4  # index into a set's times, fastest first: interruptions only make calls slower
-BETTER = 1.02  # least speedup over a wider set that is no noise
+BETTER = 1.02  # least speedup over a wider set that is not noise
 
 
 @functools.cache
 def fastest(sets: tuple[str, ...]) -> str:
-    """Return the fastest of `sets` (narrowest first), measured once a process in alternating rounds.
+    """Return the fastest of `sets` (narrowest first), measured once per process in alternating rounds.
 
     The clock is the thread's processor time.
     """
@@ -36,13 +36,13 @@ def fastest(sets: tuple[str, ...]) -> str:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            call()  # untimed: the set before left its clock
+            call()  # untimed: the previous set may have lowered the clock
             times[name].append(seconds(call))
     return chosen({name: peak_of(name).flops / sorted(took)[QUIET] for name, took in times.items()})
 
 
 def chosen(rates: dict[str, float]) -> str:
-    """Return the widest of `rates` (narrowest first), unless another is faster by more than noise."""
+    """Return the widest set of `rates` (narrowest first), unless another is faster by a factor of BETTER."""
     best = list(rates)[-1]
     for name in list(rates)[-2::-1]:
         if rates[name] > BETTER * rates[best]:
@@ -51,12 +51,12 @@ def chosen(rates: dict[str, float]) -> str:
 
 
 def peak_of(isa: str, steps: int = 16384, processors: int = 1) -> Fma:
-    """Return the peak problem of an instruction set, with as many chains as its registers hold."""
+    """Return the problem that reaches the peak of an instruction set, with PEAK independent chains."""
     return Fma(isa, steps, PEAK[isa], processors)
 
 
 def prepared(problem: Fma) -> Callable[[], object] | None:
-    """Return a call of `problem` by one thread a core; None without a compiler or enough cores."""
+    """Return a call of `problem` by one thread per core; None without a compiler or enough cores."""
     launch = bound(problem)
     return None if launch is None else launch.call
 

@@ -1,4 +1,4 @@
-"""Multiply-adds in registers: enough chains reach the peak, one chain is a delay of known length."""
+"""Multiply-adds in registers: enough chains reach the peak, one chain measures the latency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 # Floats in a register, and the flags that select exactly this instruction set in gcc and clang. For cuda, the
-# threads of the one block that a multiprocessor runs: see fma.cu for why so many.
+# threads of the single block per multiprocessor: fma.cu gives the reason for this number.
 ISA = {
     "sse": (4, MARCH["sse4.2"]),
     "avx": (8, MARCH["avx"]),
@@ -25,12 +25,12 @@ ISA = {
     "cuda": (512, ()),
 }
 HALF = ("avx512fp16",)  # sets with numbers of half precision
-CHAINS = 10  # on x86: latency 4, two a cycle, so that eight would just do
-# Chains that reach the peak anywhere: sixteen for four multiply-adds a cycle of latency 4 (Neoverse V1), where they
-# and two constants fit in registers; else as many as fit.
+CHAINS = 10  # on x86, latency 4 and two a cycle need at least 8
+# Chains that reach the peak on all processors: 16 for four multiply-adds a cycle of latency 4 (Neoverse V1), if they
+# and two constants fit in registers, else as many as fit.
 PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
 NOTHING, BEFORE = "none", ("sse", "avx", "avx2", "avx512")
-PASSES, LEAST = 64, 1024  # slices of each of several threads, which a late one leaves to others; least steps of a slice
+PASSES, LEAST = 64, 1024  # slices per thread, which other threads take from a late one; least steps of a slice
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Fma(Problem):
 
     @property
     def lanes(self) -> int:
-        """Numbers in a register of each thread, or CUDA threads in all: each has chains of its own."""
+        """SIMD lanes of all threads, or the number of CUDA threads: each lane has separate chains."""
         return ISA[self.isa][0] * self.processors
 
     @property
@@ -72,7 +72,7 @@ class Fma(Problem):
     def slice(self) -> int:
         """Steps of one slice; each of several threads has `passes` slices.
 
-        After LEAST steps x no longer changes, so that it does not matter which thread executes how many.
+        After LEAST steps x no longer changes, so that slices may be executed by any thread.
         """
         return self.steps // self.passes
 
@@ -96,7 +96,7 @@ class Fma(Problem):
 
     @property
     def _halvings(self) -> int:
-        """Halvings in `steps`: half as many where two steps are x − x/2 and x + d (see fma.c)."""
+        """Halvings of x in `steps`; on aarch64 one per two steps, x − x/2 and x + d (see fma.c)."""
         in_pairs = self.isa != "cuda" and platform.machine() == "aarch64"
         return self.steps - self.steps // 2 if in_pairs else self.steps
 

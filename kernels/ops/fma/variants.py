@@ -22,12 +22,12 @@ from kernels.variant import CEILING, row
 
 SOURCE, CUDA_SOURCE = Path(__file__).with_name("fma.c"), Path(__file__).with_name("fma.cu")
 KERNELS = (f"fma_chains{CHAINS}",)  # of fma.cu
-BURST = 400_000  # untimed steps: about a millisecond, longer than a core takes to change its clock
+BURST = 400_000  # untimed steps: about a millisecond, longer than a core needs to change its clock
 Argument = structure("pointer: d x", "int64: steps")
 
 
 class After(ctypes.Structure):
-    """Arguments of fma_chains: those of the timed call, then those of the burst before it."""
+    """C arguments of fma_chains for the timed call, followed by those for the burst before it."""
 
     _fields_ = (*Argument._fields_, *((f"before_{name}", kind) for name, kind, *_ in Argument._fields_))
 
@@ -50,9 +50,9 @@ def prepare(problem: Fma, device: object, setting: Setting) -> Bind:
 
 
 def _after(problem: Fma, function: int) -> Bind:
-    """Bind the call behind an untimed burst of multiply-adds of another instruction set.
+    """Bind the timed call after an untimed burst of multiply-adds in another instruction set.
 
-    The burst, on numbers of its own, replaces the launches that warm up a sample.
+    The burst, on separate numbers, replaces the warm-up launches of a sample.
     """
     lanes, flags = ISA[problem.after]
     burst = build.address(SOURCE, f"fma_chains{PEAK[problem.after]}", flags)
@@ -69,7 +69,7 @@ def _after(problem: Fma, function: int) -> Bind:
 
 
 def _by_several(problem: Fma, setting: Setting, flags: tuple[str, ...]) -> Bind:
-    """Bind one thread on each core. Raises Unavailable."""
+    """Bind a call by one thread on each core. Raises Unavailable."""
     if setting.threads != problem.processors:
         raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
     function, members = build.address(SOURCE, "fma_part", flags), team.gather(problem.processors)
@@ -98,7 +98,7 @@ def on_gpu(problem: Fma) -> str | None:
 
 
 def launches(problem: Fma, name: str) -> tuple[Geometry, ...]:
-    """Return one launch of a block a multiprocessor: a device's peak is a problem of all of them."""
+    """Return a launch of one block per multiprocessor of the problem."""
     return (over(name, problem.processors, ISA["cuda"][0], "dx", problem.steps),)
 
 

@@ -1,3 +1,3 @@
-"""Rows of a table, looked up or updated."""
+"""Embedding rows: lookup and sparse update."""
 
 from kernels.ops.gather.problem import Gather as Gather

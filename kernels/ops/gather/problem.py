@@ -1,4 +1,4 @@
-"""Rows of a table that a batch names: looked up, or updated by an optimizer."""
+"""Embedding table: rows indexed by a batch are looked up or updated by an optimizer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kernels.errors import UsageError
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
-# The step climbs: with data in [0, 1) no sum of squares becomes negative.
+# Gradient ascent: with data in [0, 1) no sum of squares becomes negative.
 RATE, EPSILON = -0.125, 1e-8
-NAMED = 64  # named rows of an excerpt
+NAMED = 64  # indexed rows in an excerpt
 LIMIT = 16.0  # unit roundoffs of a step
 
 
 @dataclass(frozen=True)
 class Gather(Problem):
-    """Lookup of named rows of a table into y, batch × width, or an optimizer's step of those rows by g.
+    """Lookup of indexed rows of a table into y, batch × width, or an optimizer's step on these rows by g.
 
-    A NaN in the table is not checked: a one-hot product multiplies it by zeros. A pass over the whole table with zero
-    gradients elsewhere is the same step; Adam is no rule here, since its moments decay in those rows too.
+    A NaN in the table is not checked: a one-hot product multiplies it by zeros. A dense step, with zero gradients
+    in all other rows, has the same result; Adam is left out, since its moments would decay in those rows.
     """
 
     op: ClassVar[str] = "gather"
@@ -43,7 +43,7 @@ class Gather(Problem):
 
     @property
     def named(self) -> int:
-        """Elements of the named rows."""
+        """Number of elements in the indexed rows."""
         return self.batch * self.width
 
     @property
@@ -57,7 +57,7 @@ class Gather(Problem):
 
     @property
     def bytes(self) -> float:
-        """Bytes moved: ids and gradients are read, named rows of table and state read and written."""
+        """Bytes moved: ids and gradients are read, indexed rows of table and state read and written."""
         return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
 
     @property
@@ -68,7 +68,7 @@ class Gather(Problem):
         few, table = (self.batch, self.width), (self.rows, self.width)
         ids = Operand("ids", (self.batch,), "in", "int64", below=self.rows)
         if self.does == "lookup":
-            # A ceiling counts inputs as read completely; few rows of the table are, so it is listed as an output.
+            # A ceiling counts inputs as read completely; few rows of the table are read, so it is listed as an output.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
         v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
         return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
@@ -77,9 +77,9 @@ class Gather(Problem):
         return self.ids()
 
     def ids(self) -> Array:
-        """Return the named rows, int64 as PyTorch, NumPy and CuPy index; no row is named twice.
+        """Return the indices of the rows, without repeats, in int64 as PyTorch, NumPy and CuPy index.
 
-        The rows are the same in every round and for all kernels, so that a kernel may hold them as one-hot.
+        They are the same in every round and for all kernels, so that a kernel may precompute a one-hot matrix.
         """
         rng = np.random.default_rng((self.rows, self.batch))
         if self.order == "block":
@@ -94,7 +94,7 @@ class Gather(Problem):
         return x
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Return some named and some other rows, renumbered."""
+        """Return some indexed and some other rows, renumbered."""
         ids = self.ids()
         batch = places.blocks(rng, self.batch, NAMED)
         others = rng.integers(self.rows, size=len(batch))
@@ -119,7 +119,7 @@ class Gather(Problem):
         return {"w": w, "v": v}
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Bound the steps' roundings; rows that are copied or not named are exact."""
+        """Bound the roundings of a step; copied and not indexed rows are exact."""
         if self.does == "lookup":
             return {name: np.zeros_like(array) for name, array in want.items()}
         w, ids, before = want["w"], x["ids"], x["w"].astype("f8")

@@ -1,4 +1,4 @@
-"""Rows looked up or multiplied by a one-hot matrix; updates of the named rows or of the whole table."""
+"""Lookups by index or by a one-hot product; sparse and dense updates of a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Argument = structure("pointer: table g w v y whole ids", "int64: rows width batc
 
 
 def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
-    """Return a prepare of our C kernel: "lookup", or a step of the "rows" or of the table ("dense")."""
+    """Return a `prepare` of our C kernel: "lookup", or a step on the indexed "rows" or on all ("dense")."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         maths.alone(setting)
@@ -53,9 +53,9 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
     return prepare
 
 
-PRODUCT = 2  # kernels of cuBLAS, at most: parts of a long sum are added up by a second
-# CuPy's kernels of a step, by rule and whether it is dense. Each operator is one; `w[ids] -= x` takes, subtracts and
-# puts back, `w[:] -= x` subtracts alone; a whole gradient is cleared and spread first.
+PRODUCT = 2  # most kernels of a cuBLAS product: a second kernel adds up parts of a long sum (split-K)
+# CuPy's kernels of a step, by rule and density. Each operator is one kernel; `w[ids] -= x` takes, subtracts and
+# puts back (three), `w[:] -= x` only subtracts; a dense gradient is first cleared and scattered into.
 KERNELS = {
     ("sgd", False): 1 + 3,
     ("sgd", True): 2 + 1 + 1,
@@ -65,7 +65,7 @@ KERNELS = {
 
 
 def arrays(device: Any, setting: Setting) -> Any:
-    """Return CuPy on a device that has it, else NumPy with the setting's number of BLAS threads."""
+    """Return CuPy for a GPU, else NumPy, with the setting's number of BLAS threads."""
     if hasattr(device, "cp"):
         return device.cp
     openblas.load("numpy").use(setting.threads)
@@ -80,9 +80,9 @@ def one_hot(problem: Gather, xp: Any) -> Any:
 
 
 def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
-    """Prepare `take` into preallocated memory."""
+    """Prepare NumPy's or CuPy's `take` into preallocated memory."""
     xp = arrays(device, setting)
-    # NumPy copies twice in the mode that checks indices; CuPy has no modes here.
+    # NumPy copies twice in its default mode, which checks indices; CuPy's `take` has no mode.
     more = {} if hasattr(device, "cp") else {"mode": "clip"}
 
     def bind(buffers: Sequence[Any]) -> Launch:
@@ -93,10 +93,10 @@ def taken(problem: Gather, device: Any, setting: Setting) -> Bind:
 
 
 def multiply(problem: Gather, device: Any, setting: Setting) -> Bind:
-    """Prepare the product of a one-hot matrix, built beforehand, and the table."""
+    """Prepare the product of a precomputed one-hot matrix and the table."""
     xp = arrays(device, setting)
     hot = one_hot(problem, xp)
-    product = PRODUCT if problem.named > 1 else 4  # CuPy makes one number by a product of elements, CUB's sum, a copy
+    product = PRODUCT if problem.named > 1 else 4  # for a scalar result CuPy multiplies elements, sums by CUB, copies
 
     def bind(buffers: Sequence[Any]) -> Launch:
         _, y, table = buffers
@@ -106,9 +106,9 @@ def multiply(problem: Gather, device: Any, setting: Setting) -> Bind:
 
 
 def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
-    """Return a prepare of the update of the named rows, or, if `dense`, of the whole table.
+    """Return a `prepare` of the update of the indexed rows, or, if `dense`, of all rows.
 
-    The dense update first spreads the gradient into an array of the table's size.
+    The dense update first scatters the gradient into an array of the table's size.
     """
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
@@ -143,9 +143,9 @@ def stepped(dense: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
 
 def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
-    """Return a prepare of `index_select`, or, if `hot`, of the product with a one-hot matrix.
+    """Return a `prepare` of `index_select`, or, if `hot`, of the product with a one-hot matrix.
 
-    On a GPU each call sets single precision: rows that TF32 rounds are no rows of the table.
+    On a GPU each call disables TF32, which would round the rows.
     """
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
@@ -175,7 +175,7 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
 
 
 def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Callable[[Gather], str | None]:
-    """Return the condition that `problem.does` is `what`, and that `also` holds."""
+    """Return an `accepts` condition: `problem.does` is `what`, and `also` (if given) accepts the problem."""
 
     def accepts(problem: Gather) -> str | None:
         if problem.does != what:
@@ -198,7 +198,7 @@ def multiplied(problem: Gather) -> Work:
 
 
 def spread(problem: Gather) -> Work:
-    """Return the work of a dense step: a gradient written, filled and read; all rows and state updated."""
+    """Return the work of a dense step: gradient cleared, scattered and read; all rows and state updated."""
     share, each = problem.rows / problem.batch, 16.0 + 8.0 * problem.squares
     return Work(problem.flops * share, 8.0 * (problem.batch + problem.named) + each * problem.rows * problem.width)
 

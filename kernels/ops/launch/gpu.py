@@ -1,7 +1,7 @@
-"""Ways to launch a kernel on a GPU: the cost of a call for its caller, while the device works.
+"""Ways to launch a kernel on a GPU: launch overhead of the caller, asynchronous to the device.
 
-All reach the two kernels of launch.cu, or a library's product of the same size. The time is the caller's, until the
-call has returned, unless the device's is selected; a launch of a chain is far below what the driver's queue holds.
+All launch the kernels of launch.cu, or a library's product of the same size. The time is the caller's, until the
+call returns, unless the device's clock is selected; a chain is far shorter than the driver's launch queue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BLOCKS = {"launch_empty": (32, 1, 1), "launch_gemm": (8, 8, 1)}
 
 
 def launches(problem: Calls, kernel: str) -> tuple[Geometry, ...]:
-    """Return `chain` launches of one block, all alike."""
+    """Return `chain` equal launches of one block."""
     geometry = Geometry(kernel, (1, 1, 1), BLOCKS[kernel], tuple(("operand", x.name) for x in problem.operands()))
     return (geometry,) * problem.chain
 
@@ -43,13 +43,13 @@ DriverLaunch = structure("pointer: function kernel stream parameters", "int64: c
 
 
 def nothing(problem: Calls, device: Any, setting: object) -> Bind:
-    """Prepare the harness alone, counted as one kernel, since 0 stands for an unknown number."""
+    """Prepare the empty harness, counted as one kernel, since 0 stands for an unknown number."""
     bound = libraries.nothing(problem, device, setting)
     return lambda buffers: replace(bound(buffers), kernels=1)
 
 
 def _geometry(problem: Calls) -> Any:
-    """Return the geometry of one call."""
+    """Return the launch geometry of one call."""
     return launches(Calls(problem.kernel, 1), f"launch_{problem.kernel}")[0]
 
 
@@ -95,9 +95,9 @@ def from_c(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def from_ctypes(problem: Calls, device: Any, setting: object) -> Bind:
-    """Prepare cuLaunchKernel through ctypes with all arguments converted before.
+    """Prepare cuLaunchKernel through ctypes, with all arguments converted beforehand.
 
-    A launch that fails fails each time, so that one check of the last status suffices.
+    A launch that fails does so each time, so that checking the last status suffices.
     """
     prepare = _ready(problem, device)
 
@@ -141,7 +141,7 @@ def cupy_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def pycuda_kernel(problem: Calls, device: Any, setting: object) -> Bind:
-    """Prepare PyCUDA's prepared_async_call on its own stream, tied to ours once a launch."""
+    """Prepare PyCUDA's prepared_async_call on a PyCUDA stream, synchronized with ours once per launch."""
     geometry, on = _geometry(problem), pycuda.open_side(device.stream.ptr)
     kernel = pycuda.function(_cubin(problem, device), geometry.kernel)
 
@@ -169,7 +169,7 @@ def numba_kernel(problem: Calls, device: Any, setting: object) -> Bind:
 
 @functools.cache
 def _jitted(kernel: str) -> Any:
-    """Return one of Numba's kernels, cached so that it is compiled once."""
+    """Return a jitted Numba kernel, cached so that it is compiled once."""
     global numba_cuda
     numba_cuda = numba.cuda()
     return numba_cuda.jit(_numba()[kernel])
@@ -199,7 +199,7 @@ def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
     def gemm(buffers: Sequence[Any]) -> Launch:
         a, b, c = (torch_cuda.tensor(torch, x) for x in buffers)
         multiply = torch.mm
-        strict()  # not in each call, which is timed: no call of this operation uses TF32
+        strict()  # disables TF32 once, outside the timed calls: no call of this operation uses TF32
 
         def run(keep: object = buffers) -> None:
             for _ in repeat(None, problem.chain):
@@ -215,7 +215,7 @@ def torch_call(problem: Calls, device: Any, setting: object) -> Bind:
 
 
 def library(prepare: Callable[[Any, Any, Any], Bind]) -> Prepare:
-    """Return a prepare of an 8×8×8 product by `prepare` of kernels/ops/gemm."""
+    """Return a `prepare` of `chain` 8×8×8 products by a `prepare` of kernels/ops/gemm."""
 
     def prepared(problem: Calls, device: Any, setting: Any) -> Bind:
         bound = prepare(PRODUCT, device, setting)

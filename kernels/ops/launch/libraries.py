@@ -1,4 +1,4 @@
-"""Calls through the interpreter: a Python loop calls a binding, which calls the kernel."""
+"""Calls through Python: a Python loop calls a binding, which calls the kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def eager(problem: Calls, device: object, setting: Any) -> Bind:
 
 
 def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
-    """Prepare a function of one torch.mm through torch.compile, whose guards are checked at each call."""
+    """Prepare torch.compile of one torch.mm; each call checks the guards."""
     import os
 
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
@@ -65,7 +65,7 @@ N, ROW_MAJOR, NO_TRANS = 8, 101, 111
 
 
 def chained(function: Callable[..., object], arguments: Sequence[Any], chain: int, kernels: int = 0) -> Launch:
-    """Return a launch of `chain` calls in a Python loop, each with `kernels` kernels of a GPU.
+    """Return a launch of `chain` calls in a Python loop, each of which launches `kernels` GPU kernels.
 
     The arguments are local names, since unpacking a tuple costs time.
     """
@@ -93,7 +93,7 @@ def chained(function: Callable[..., object], arguments: Sequence[Any], chain: in
 
 
 def rung(call: Callable[[Calls], Callable[[Sequence[Array]], Call]]) -> Callable[[Calls, object, object], Bind]:
-    """Return a prepare from `call(problem)(buffers)`, which gives a function and its arguments."""
+    """Return a `prepare` that chains calls of `call(problem)(buffers)`, a (function, arguments) pair."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:
         parts_of = call(problem)
@@ -111,7 +111,7 @@ def python(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 
 def nothing(problem: Calls, device: object, setting: object) -> Bind:
-    """Prepare the harness alone: the Python function of a launch with an empty loop."""
+    """Prepare the empty harness: the Python function of a launch, with a loop of no iterations."""
 
     def bind(buffers: Sequence[Array]) -> Launch:
         def run() -> None:
@@ -125,7 +125,7 @@ def nothing(problem: Calls, device: object, setting: object) -> Bind:
 
 @rung
 def ctypes_prepared(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Return a ctypes function without argtypes, called with C values: nothing is converted."""
+    """Return a ctypes function without argtypes and its C arguments, so that calls convert nothing."""
     function = ctypes.CFUNCTYPE(None)(native.kernel(problem))
     return lambda buffers: (function, tuple(ctypes.c_void_p(x.ctypes.data) for x in buffers))
 
@@ -140,7 +140,7 @@ def ctypes_convert(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def ctypes_openblas(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Return cblas_sgemm with its fourteen arguments, all prepared."""
+    """Return cblas_sgemm with its fourteen arguments, converted beforehand."""
     blas = openblas.load("numpy")
     function = ctypes.CFUNCTYPE(None)(blas.sgemm)
     integer = ctypes.c_int64 if blas.wide else ctypes.c_int
@@ -156,7 +156,7 @@ def ctypes_openblas(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def cffi_abi(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Return a function pointer in cffi's ABI mode, called through libffi with prepared arguments."""
+    """Return a function pointer in cffi's ABI mode, called through libffi with converted arguments."""
     ffi = cffi_library.load().FFI()
     pointers = ", ".join(["void *"] * len(problem.operands()))
     function = ffi.cast(f"void(*)({pointers})", native.kernel(problem))
@@ -170,7 +170,7 @@ def numpy_matmul(problem: Calls) -> Callable[[Sequence[Array]], Call]:
 
 @rung
 def scipy_sgemm(problem: Calls) -> Callable[[Sequence[Array]], Call]:
-    """Return SciPy's sgemm; its arrays are column-major: Cᵀ = Bᵀ·Aᵀ, written to C without a copy."""
+    """Return SciPy's column-major sgemm, which computes Cᵀ = Bᵀ·Aᵀ into C without a copy."""
     from scipy.linalg.blas import sgemm
 
     return lambda buffers: (sgemm, (1.0, buffers[1].T, buffers[0].T, 0.0, buffers[2].T, 0, 0, 1))

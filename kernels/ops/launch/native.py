@@ -1,4 +1,4 @@
-"""Calls without an interpreter: the compiled loop calls C, which calls the kernel."""
+"""Calls without an interpreter: a compiled C loop calls the kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _bind(entry: str, function: int, problem: Calls) -> Bind:
 
     def bind(buffers: Sequence[Array]) -> Launch:
         argument = kind(function=function, chain=problem.chain)
-        return launch(called, argument, names, buffers, uses=problem.chain)  # so that time is per call
+        return launch(called, argument, names, buffers, uses=problem.chain)  # the time is per call
 
     return bind
 
@@ -40,7 +40,7 @@ def from_c(problem: Calls, device: object, setting: object) -> Bind:
 
 
 def library(load: Callable[[], Blas]) -> Callable[[Calls, object, object], Bind]:
-    """Return a prepare of `chain` calls of a library's cblas_sgemm."""
+    """Return a `prepare` of `chain` calls of a library's cblas_sgemm."""
 
     def prepare(problem: Calls, device: object, setting: object) -> Bind:
         blas = load()
@@ -50,5 +50,5 @@ def library(load: Callable[[], Blas]) -> Callable[[Calls, object, object], Bind]
 
 
 def nothing(problem: Calls, device: object, setting: object) -> Bind:
-    """Prepare the harness alone, to measure what it adds to a launch."""
+    """Prepare the empty harness, to measure its overhead per launch."""
     return _bind("call_nothing", 0, problem)

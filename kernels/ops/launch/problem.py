@@ -1,4 +1,4 @@
-"""Calls of a kernel that has next to nothing to do, one after another, in one launch."""
+"""Call overhead: successive calls of a kernel with almost no work, in one launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE = 16  # elements: one cache line
 
 @dataclass(frozen=True)
 class Calls(Problem):
-    """Calls of a small kernel: gemm is c = a·b, 8×8 times 8×8, row-major; empty leaves x as it is.
+    """Calls of a small kernel: gemm is c = a·b, 8×8 times 8×8, row-major; empty does not change x.
 
     FLOPs, bytes and seconds are those of one call: a launch serves `chain` uses.
     """

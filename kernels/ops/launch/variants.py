@@ -1,4 +1,4 @@
-"""Ways to the same small kernel, from C to a compiled framework, one a row."""
+"""Ways to call the same small kernel, from C to a compiled framework."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from kernels.ops.launch.problem import Calls
 from kernels.provider import SUITE
 from kernels.variant import DEFAULT, Variant, row
 
-OWN_CLOCK = "own clock"  # role of rows that the device also times
+OWN_CLOCK = "own clock"  # role of variants that can also be timed by the device's clock
 
 
 def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
-    """Return the condition that a way's one kernel is called."""
+    """Return an `accepts` condition: the problem calls `kernel`, else the reason is `why`."""
     return lambda problem: None if problem.kernel == kernel else why
 
 
 def harness(problem: Calls) -> str | None:
-    """Return why the harness alone cannot run `problem`, or None: its cost does not depend on the chain."""
+    """Return why the empty harness refuses `problem`, or None. Its cost does not depend on the chain."""
     if problem.kernel != "empty":
         return "the harness alone makes no product: --kernel empty"
     return None if problem.chain == 1 else "the harness adds the same to a launch of any length: --chain 1"
 
 
 def describe(gemm: str, empty: str = "") -> Callable[[Calls], str | None]:
-    """Return the description of the call that is made."""
+    """Return a function from a problem to the description of its call."""
     return lambda problem: gemm if problem.kernel == "gemm" else empty or gemm
 
 

@@ -1,4 +1,4 @@
-"""Repeated products of one small tile without loads in between: the peak of the tensor cores."""
+"""Repeated products of one small tile, without loads between: the peak of matrix units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 # Rows and columns of c on a multiprocessor: mma.sync by eight warps of 32 × 32, each with eight tiles of 16 × 8;
-# wgmma by two warpgroups of 64 × 256. On a processor's core those that mma.c holds.
+# wgmma by two warpgroups of 64 × 256. On a processor's core, the tile that mma.c keeps in registers.
 TILES = {
     "mma": (8 * 32, 32),
     "wgmma": (2 * 64, 256),
@@ -22,23 +22,23 @@ TILES = {
     "amxbf16": (2 * 16, 2 * 16),
     "amxint8": (2 * 16, 2 * 16),
 }
-# Bytes of a row of a and of b, in any type: one instruction's depth
+# Bytes of a row of a and of b, in any type: the depth (k) of one instruction
 ROW = {"mma": 32, "wgmma": 32, "avx512bf16": 4, "avx512vnni": 4, "avxvnni": 4, "amxbf16": 64, "amxint8": 64}
 GPU = ("mma", "wgmma")
 CORE = {"bf16": ("avx512bf16", "amxbf16"), "int8": ("avxvnni", "avx512vnni", "amxint8")}
-UNSIGNED = ("avx512vnni", "avxvnni")  # units whose a is unsigned
-BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # of a significand, with the leading one
+UNSIGNED = ("avx512vnni", "avxvnni")  # units whose operand a is unsigned
+BITS = {"tf32": 11, "bf16": 8, "fp16": 11, "int8": 7}  # bits of a significand, with the leading 1
 EXACT = 2**24  # integers up to here, and their sums, are exact in float32 in any rounding
 EXACT_INT32 = 2**31 - 1  # … and in int32
-UNIT = 2.0**-23  # a unit in the last place, of the largest addend: what a truncation may lose
+UNIT = 2.0**-23  # largest loss of a truncation, relative to the largest addend (1 ulp)
 
 
 @dataclass(frozen=True)
 class Mma(Problem):
-    """Accumulation c = steps · a·bᵀ from zero, in float32, of int8 in int32; rows of c share b, not a.
+    """Accumulation c = steps · a·bᵀ from zero, in float32 (int8: in int32); rows of c share b, not a.
 
     Three probes check it. "whole" (small integers, full rows) and "bits" (every bit of a's type in use, one nonzero in
-    a row of b) keep sums within 2²⁴, so that nothing is rounded, a step too many shows and so does a coarser type.
+    a row of b) keep sums within 2²⁴, so that nothing is rounded and extra steps or a coarser type are detected.
     "dense" has normal numbers; `bound` gives the error of a correct unit.
     """
 
@@ -59,7 +59,7 @@ class Mma(Problem):
 
     @property
     def depth(self) -> int:
-        """Products that one instruction adds to an element of c."""
+        """Products that one instruction adds to an element of c (its k)."""
         return ROW[self.unit] // BYTES[self.dtype]
 
     @property
@@ -102,7 +102,7 @@ class Mma(Problem):
         return tuple((x.name, x.shape) for x in self.operands() if x.role == "in")
 
     def _bits(self, rng: np.random.Generator) -> dict[str, Array]:
-        """Draw integers with all bits of a's type that the sums leave room for, and a ±1 in each row of b."""
+        """Draw integers with as many bits of a's type as keep sums exact, and one ±1 in each row of b."""
         (a, of_a), (b, of_b) = self._in
         bits = min(BITS[self.dtype], (EXACT // self.steps).bit_length() - 1)
         size = rng.integers(2 ** (bits - 1), 2**bits, of_a)

@@ -1,4 +1,4 @@
-"""Tensor-core and matrix-instruction kernels, one for each instruction and type."""
+"""Kernels for tensor cores and for a processor's matrix instructions, one per instruction and type."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kernels.variant import CEILING, row
 SOURCES = {unit: Path(__file__).with_name(f"{unit}.cu") for unit in ("mma", "wgmma")}
 TYPES = ("tf32", "bf16", "fp16")
 KERNELS = {unit: tuple(f"{unit}_{dtype}" for dtype in TYPES) for unit in SOURCES}
-THREADS = 256  # of a block, of which a multiprocessor runs one: eight warps, two warpgroups
-ARCHS = {"mma": "", "wgmma": "sm_90a"}  # wgmma is in no other architecture, before or after
+THREADS = 256  # of a block, one per multiprocessor: eight warps, or two warpgroups
+ARCHS = {"mma": "", "wgmma": "sm_90a"}  # no other architecture has wgmma
 
 
 def kernel(problem: Mma) -> str:
@@ -31,7 +31,7 @@ def kernel(problem: Mma) -> str:
 
 
 def launches(problem: Mma, name: str) -> tuple[Geometry, ...]:
-    """Return one launch, a block a multiprocessor."""
+    """Return a launch of one block per multiprocessor."""
     names = [x.name for x in problem.operands()]
     return (over(name, problem.processors, THREADS, names, problem.steps, arch=ARCHS[problem.unit]),)
 
@@ -53,13 +53,13 @@ FLAGS = {
     "amxbf16": ("-march=x86-64-v4", "-mamx-tile", "-mamx-bf16"),
     "amxint8": ("-march=x86-64-v4", "-mamx-tile", "-mamx-int8"),
 }
-PASSES = 16  # products of each of several threads in a launch
+PASSES = 16  # times that each of several threads computes the product in a launch
 Argument = structure("pointer: a b c", "int64: steps")
 Shared = team.planned(Argument)  # arguments of mma_part
 
 
 def on_core(problem: Mma, device: object, setting: Setting) -> Bind:
-    """Prepare the C kernel on a core, or a thread on each of several. Raises Unavailable."""
+    """Prepare the C kernel, with one thread per core. Raises Unavailable."""
     flags = FLAGS[problem.unit]
     if problem.processors == 1:
         function = build.address(SOURCE, "mma", flags)

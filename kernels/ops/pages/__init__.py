@@ -1,3 +1,3 @@
-"""Cost of memory besides its use: first touch, mapping, the heap."""
+"""Costs of obtaining memory: first touch (page faults), mapping, the heap."""
 
 from kernels.ops.pages.problem import Pages as Pages

@@ -20,7 +20,7 @@ from kernels.ops.pages.problem import Pages
 from kernels.ops.pages.variants import SOURCE, held
 
 PERIOD = 250_000  # nanoseconds between two samples
-ROUNDS = 160  # first touches: about a second, resolved to 6 % by a clock of 250 ticks a second
+ROUNDS = 160  # first touches: about a second, measured within 6 % by a clock of 250 ticks a second
 PATIENCE = 60.0  # seconds for the profiler
 
 
@@ -34,7 +34,7 @@ class Account:
 
     @property
     def each(self) -> float:
-        """Seconds of system time a fault."""
+        """System time per page fault, in seconds."""
         return sum(self.system) / sum(self.faults)
 
 
@@ -50,14 +50,14 @@ def account(size: int, rounds: int = ROUNDS) -> Account:
 
 @dataclass(frozen=True)
 class Profile:
-    """Seconds a page fault, by a profiler's samples and by the system time of the profiled process."""
+    """Seconds per page fault, by a profiler's samples and by the profiled process's system time."""
 
     each: float  # by samples taken within a fault
     system: float  # by system time
 
 
 def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
-    """Profile first touches in another process under perf; where perf fails, return the reason."""
+    """Profile first touches in another process under perf; return the reason if perf fails."""
     perf = shutil.which("perf")
     if perf is None:
         return "perf is not installed"
@@ -78,7 +78,7 @@ def _ran(words: list[str], environment: dict[str, str]) -> str:
 
 
 def counted(samples: str, faults: float, system: float) -> Profile | str:
-    """Count the samples within page faults in `perf script`'s stacks, one a paragraph."""
+    """Return the profile from `perf script`'s stacks (paragraphs), or the reason if none is in a fault."""
     stacks = [stack for stack in samples.split("\n\n") if stack.strip()]
     within = sum("page_fault" in stack for stack in stacks)
     if not within:
@@ -87,7 +87,7 @@ def counted(samples: str, faults: float, system: float) -> Profile | str:
 
 
 def main(size: str, rounds: str) -> int:
-    """Print faults and system time of a fault; return the exit code."""
+    """Print the number of faults and the system time per fault; return the exit code."""
     try:
         costs = account(int(size), int(rounds))
     except SuiteError as error:

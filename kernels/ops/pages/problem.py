@@ -1,4 +1,4 @@
-"""Clearing, copying or merely obtaining memory, by its source and the size of its pages."""
+"""Memory that is obtained, cleared or copied into, by its source and page size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernels.lazy import np
 from kernels.problem import Array, Arrays, Operand, Problem, axis
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20  # bytes
-CHUNK = 4096  # bytes worked on at a time, whatever the pages are; the last line of each is left alone
+CHUNK = 4096  # bytes worked on at a time, for any page size; the last cache line of each chunk is left untouched
 SUMS = 1 << 24  # sums are reported modulo this, exact in a float32
 STRAY = 0.02  # share of the faults that may be extra or missing
-FEW = 8  # faults of a stack, a counter, a partial page: not of the memory
+FEW = 8  # faults outside the memory: a stack, a counter, a partial page
 NEW = ("fresh", "mapped", "default")  # memory that is new at every launch
 
 
 @dataclass(frozen=True)
 class Pages(Problem):
-    """Work `what` on `size` bytes of `memory`, which includes page faults where the memory is new."""
+    """Work `what` on `size` bytes of `memory`, which includes page faults if the memory is new."""
 
     op: ClassVar[str] = "pages"
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
@@ -56,18 +56,18 @@ class Pages(Problem):
 
     @property
     def footprint(self) -> int:
-        """Bytes in all, with the memory that the kernel maps itself and room to align it."""
+        """Total bytes, with the memory that the kernel maps itself and padding to align it."""
         room = self.page if self.page > SMALL_PAGE else 0
         return super().footprint + (self.size + self.behind + room) * (2 if self.what == "copy" else 1)
 
     def operands(self) -> tuple[Operand, ...]:
-        """Return y, whose first element seeds the written value and which gets four numbers, see `reference`."""
+        """Return y: its first element seeds the written value; it receives the four numbers of `reference`."""
         return (Operand("y", (1, 4), "inout"),)
 
     def reference(self, x: Arrays) -> dict[str, Array]:
-        """Return sums of a written and of an untouched byte of each chunk, page faults and chunks.
+        """Return the sums over chunks of a written and of an untouched byte, then page faults and chunks.
 
-        Untouched bytes are 1 in memory that was marked before, 0 in new memory.
+        Untouched bytes are 1 in memory that was marked beforehand, 0 in new memory.
         """
         value, worked = seeded(x["y"]), self.chunks if self.what != "map" else 0
         written = worked * value
@@ -83,6 +83,6 @@ class Pages(Problem):
 
 
 def seeded(y: Array) -> int:
-    """Return 1 … 15 from the bits of y's first element."""
+    """Return a number 1 … 15 that is hashed from the bits of y's first element."""
     bits = int(np.asarray(y, np.float32).reshape(-1)[:1].view(np.uint32)[0])
     return 1 + (bits * 2654435761 % (1 << 32) >> 16) % 15

@@ -1,4 +1,4 @@
-"""Memory costs by one C entry for each kind of memory, prepared untimed before each sample."""
+"""Memory costs by a C function for each kind of memory, with untimed preparation before each sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("pages.c")
 HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 WHAT = {"map": 0, "clear": 1, "copy": 2}
 ENTRY = {name: name for name in ("touched", "fresh", "mapped")} | {"default": "heap_default", "keep": "heap_keep"}
-SHARE = 2  # at most one part in so many of the free memory is taken
+SHARE = 2  # at most 1/SHARE of the free memory is used
 LEAST_MAPPED = 256 << 10  # bytes; the threshold that pages.c sets is half of it
 # C struct `region` of pages.c
 Region = structure(
@@ -37,7 +37,7 @@ Argument = structure("pointer: y r")  # C struct `argument` of pages.c
 
 @functools.cache
 def huge_pages() -> str | None:
-    """Return the mode of transparent huge pages: always, madvise, never; None where the kernel has none."""
+    """Return the mode of transparent huge pages: always, madvise, never; None if the kernel lacks them."""
     try:
         return HUGE.read_text().partition("[")[2].partition("]")[0] or None
     except OSError:
@@ -45,7 +45,7 @@ def huge_pages() -> str | None:
 
 
 def accepts(problem: Pages) -> str | None:
-    """Return which pages this machine lacks or which options conflict, or None."""
+    """Return which pages the machine lacks or which options conflict, or None if `problem` can run."""
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
         return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
@@ -62,7 +62,7 @@ def accepts(problem: Pages) -> str | None:
 
 
 class Held:
-    """A mapped region, released with its last user."""
+    """A mapped region of memory, released with the last reference to it."""
 
     def __init__(self, region: ctypes.Structure, release: Callable[[int], None]) -> None:
         self.region, self._release = region, release
@@ -76,7 +76,7 @@ class Held:
 
 
 def refuse_size(problem: Problem) -> None:
-    """Raise Unavailable where `problem` would take more than half of the free memory."""
+    """Raise Unavailable if `problem` needs more than half of the free memory."""
     from kernels.devices import open_device
 
     free = open_device("cpu").limits().memory
@@ -87,7 +87,7 @@ def refuse_size(problem: Problem) -> None:
 
 
 def held(problem: Pages) -> Held:
-    """Return the problem's region, not yet mapped. Raises Unavailable where memory is short."""
+    """Return the problem's region, not yet mapped. Raises Unavailable if memory is short."""
     refuse_size(problem)
     release = CALL(build.address(SOURCE, "release"))
     small = int(huge_pages() == "always")
@@ -101,7 +101,7 @@ def held(problem: Pages) -> Held:
 
 
 def _refuse_others(problem: Pages) -> None:
-    """Raise Unavailable where the kernel maps pages of another size."""
+    """Raise Unavailable if the operating system maps pages of another size."""
     trial = held(replace(problem, what="clear", memory="fresh", pause=0.0, behind=0))
     given: Any = build.load(SOURCE).given
     given.restype = ctypes.c_int64
@@ -116,7 +116,7 @@ def _refuse_others(problem: Pages) -> None:
 
 
 def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
-    """Prepare the C entry. Raises Unavailable without the memory, the pages or the heap for it."""
+    """Prepare the C function. Raises Unavailable without the required memory, pages or heap."""
     if setting.heap != "default":
         raise Unavailable("it sets the heap's policy itself: --memory default,keep")
     if problem.memory in ("default", "keep") and not build.load(SOURCE).heap_known():

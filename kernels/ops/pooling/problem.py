@@ -1,4 +1,4 @@
-"""Max and average pooling of square images with stride 2; with ReLU, which commutes with the maximum."""
+"""Max and average pooling of square images with stride 2; max pooling optionally with ReLU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRIDE = 2
 class Pooling(Problem):
     """Pooling without padding, y = pool(x); a step adds dx, the gradient of x, from dy.
 
-    The gradient goes to the first of equal maxima, row by row; a kernel may store their places in any way. A window
+    The gradient goes to the first of equal maxima in row-major order; a kernel may store argmax in any form. A window
     with an infinity has an infinite maximum, an average with a NaN is NaN; the maximum of a NaN is not checked.
     """
 
@@ -56,7 +56,7 @@ class Pooling(Problem):
 
     @property
     def flops(self) -> float:
-        """A comparison or addition for each element of a window, as many for the gradient; one for ReLU."""
+        """FLOPs: one per element of a window, as many again for the gradient; one per result for ReLU."""
         each = self.window**2 * (2.0 if self.phase == "step" else 1.0)
         return self.results * (each + (self.relu == "yes"))
 
@@ -84,13 +84,13 @@ class Pooling(Problem):
         return x.transpose(0, 3, 1, 2) if self.layout == "nhwc" else x
 
     def windows(self, x: Array) -> list[Array]:
-        """Return, for each place in a window, the view of that element of all windows."""
+        """Return, for each place in a window, a strided view of the elements at that place in all windows."""
         last = STRIDE * (self.edge - 1) + 1
         places = [(r, c) for r in range(self.window) for c in range(self.window)]
         return [x[..., r : r + last : STRIDE, c : c + last : STRIDE] for r, c in places]
 
     def _scattered(self, d: Array, x: Array) -> Array:
-        """Return the gradient of x, float64, from d, that of y."""
+        """Return the float64 gradient of x from d, the gradient of y."""
         gradient = np.zeros(x.shape)
         views = self.windows(x)
         if self.pool == "max":
@@ -119,7 +119,7 @@ class Pooling(Problem):
         return outputs
 
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
-        """Bound sums of at most nine terms (averages) and four (gradients); a maximum is exact."""
+        """Bound sums of at most nine (averages) or four terms (gradients); a maximum is exact."""
         sizes = {name: np.abs(array) if name == "dy" or self.pool == "avg" else array for name, array in x.items()}
         bounds = {name: 8 * u * size for name, size in self.reference(sizes).items()}
         if self.pool == "max":

@@ -1,4 +1,4 @@
-"""Pooling by our C (indices stored or recomputed; ReLU fused, before or after), NumPy and PyTorch."""
+"""Pooling by our C (argmax stored or recomputed; ReLU fused, before or after), NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Argument = structure("pointer: x dy y dx scratch", "int64: images channels size 
 
 def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]:
     def scratch(problem: Pooling) -> int:
-        """Return bytes for the indices and for ReLU's result or gradient in a separate pass."""
+        """Return bytes for argmax and, with ReLU in a separate pass, for that pass's result or gradient."""
         floats = {"before": problem.inputs, "after": problem.results}.get(kind(problem), 0)
         return problem.results + 64 + 4 * floats
 
@@ -40,7 +40,7 @@ def _c_kernel(kind: Callable[[Pooling], str]) -> Callable[[Any, Any, Any], Bind]
 
 
 def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
-    """Prepare one pass over the whole batch for each place in a window."""
+    """Prepare one pass over the batch for each place in a window."""
     maths.alone(setting)
     join = np.maximum if problem.pool == "max" else np.add
 
@@ -63,7 +63,7 @@ def numpy_chain(problem: Pooling, device: object, setting: Setting) -> Bind:
 
 
 def torch_out(problem: Pooling, device: object, setting: Setting, *, relu: str = "after") -> Bind:
-    """Prepare the operators with given outputs, ReLU before or after; NHWC is channels_last."""
+    """Prepare the operators that write to given outputs, ReLU before or after; NHWC is channels_last."""
     torch = torch_library.on_threads(setting.threads)
     has_gradient = problem.phase == "step"
     run = _average(problem, torch) if problem.pool == "avg" else _largest(problem, torch, relu == "before")
@@ -89,7 +89,7 @@ def _average(problem: Pooling, torch: Any) -> Callable[..., None]:
 
 
 def _largest(problem: Pooling, torch: Any, before: bool) -> Callable[..., None]:
-    """Return `run(x, d, y, g)` of max pooling, with ReLU of x if `before`, else of the result."""
+    """Return `run(x, d, y, g)` of max pooling, with ReLU (if any) on x if `before`, else on the result."""
     aten, how = torch.ops.aten, ([problem.window] * 2, [STRIDE] * 2, [0, 0])
     layout = torch.channels_last if problem.layout == "nhwc" else torch.contiguous_format
     first, last = (problem.relu == "yes" and before), (problem.relu == "yes" and not before)
@@ -135,8 +135,8 @@ def _fused(problem: Pooling) -> str:
 
 CUDA_SOURCE = Path(__file__).with_name("pooling.cu")
 KERNELS = tuple(f"pooling_{pool}_{phase}" for pool in ("max", "avg") for phase in ("forward", "dgrad"))
-THREADS = 256  # of a block, a result or a pixel each
-PLACES = 1 << 31  # of an image, which fit into 32 bits
+THREADS = 256  # threads of a block, one per result or pixel
+PLACES = 1 << 31  # elements of an image below which indices fit into 32 bits
 
 
 def kernel(problem: Pooling) -> str:
@@ -145,7 +145,7 @@ def kernel(problem: Pooling) -> str:
 
 
 def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
-    """Return the forward launch, for a step also the gradient's."""
+    """Return the forward launch and, for a step, the gradient's."""
     relu = int(problem.relu == "yes")
     forward = _over(problem, f"pooling_{problem.pool}_forward", problem.edge, ("x", "y"), relu)
     if problem.phase == "forward":
@@ -156,13 +156,13 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
 
 
 def refused(problem: Pooling) -> str | None:
-    """Return why no kernel can run `problem`, or None."""
+    """Return why the CUDA kernels cannot run `problem`, or None."""
     large = problem.inputs // problem.images >= PLACES
     return f"--size {problem.size}, {problem.channels} channels: an image has fewer than 2^31 places" if large else None
 
 
 def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: int) -> Geometry:
-    """Return a launch of one thread an element of images of width `edge`, in whole blocks for each image."""
+    """Return a launch of one thread per element of images of width `edge`, each image in separate blocks."""
     blocks = -(-problem.channels * edge**2 // THREADS)
     sizes = (blocks, problem.channels, problem.size, problem.edge, problem.window, int(problem.layout == "nhwc"))
     return over(name, problem.images * blocks, THREADS, operands, *sizes, *more)
@@ -184,12 +184,12 @@ class AnyMaximum(Pooling):
 
 
 def any_maximum(problem: Pooling) -> Pooling:
-    """Return `problem` with bounds that accept any of equal maxima."""
+    """Return `problem` with bounds that accept a gradient at any of equal maxima."""
     return AnyMaximum(**{x.name: getattr(problem, x.name) for x in fields(problem)})
 
 
 def by_cudnn(problem: Pooling, device: Any, setting: Setting) -> Bind:
-    """Prepare cuDNN's forward call, for a step also the gradient's."""
+    """Prepare cuDNN's forward call and, for a step, the gradient's."""
     on = device.dnn()
     how = cudnn_layers.pooling(on, problem.pool, problem.window, STRIDE)
     large, small = (

@@ -9,10 +9,10 @@ from typing import ClassVar
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Operand, Problem, axis
 
-PASSES = 64  # of a launch: over one pair of vectors, or over as many pairs, each once
-# Variants of one loop by vector width: the instruction set, as kernels/ops/fma names it, and floats a vector
+PASSES = 64  # passes of a launch, all over one pair of vectors or each over a separate pair
+# Variants of one loop by vector width: the instruction set, as kernels/ops/fma names it, and floats per vector
 WIDTHS = {"scalar": ("sse", 1), "sse": ("sse", 4), "avx2": ("avx2", 8), "avx512": ("avx512", 16)}
-SWEEP = 256 << 20  # bytes read to sweep: four times the largest last-level cache assumed for a core
+SWEEP = 256 << 20  # bytes read to evict the caches: four times the largest last-level cache assumed for a core
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Saxpy(Problem):
     op: ClassVar[str] = "saxpy"
 
     vector: int = axis("bytes of each vector", low=64)
-    # warm: every pass is over the same x and y. flushed, swept: each pass has its own pair, evicted before the launch
+    # warm: every pass is over the same x and y. flushed, swept: each pass has another pair, evicted before the launch
     state: str = axis("where its operands are", choices=("warm", "flushed", "swept"))
 
     @property
@@ -43,7 +43,7 @@ class Saxpy(Problem):
 
     @property
     def footprint(self) -> int:
-        """Bytes in all, with the memory read to sweep."""
+        """Total bytes, with the memory that is read to evict the caches."""
         return super().footprint + (SWEEP if self.state == "swept" else 0)
 
     @property

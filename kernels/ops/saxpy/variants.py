@@ -1,4 +1,4 @@
-"""Loops vectorized by the compiler or written by vector width; operands are evicted before a sample."""
+"""Loops vectorized by the compiler, or written for one vector width; operands warm or evicted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Argument = structure("pointer: x y", "int64: count rows passes sweep", "pointer:
 
 
 class Swept:
-    """Memory that is read to sweep the caches, unmapped with its last user."""
+    """Memory that is read to evict the caches, unmapped with the last reference to it."""
 
     def __init__(self) -> None:
         self._release = CALL(build.address(SOURCE, "release"))
@@ -38,7 +38,7 @@ class Swept:
 
 
 def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
-    """Prepare the loop. Raises Unavailable where the processor cannot flush a line from user mode."""
+    """Prepare the loop. Raises Unavailable if the processor cannot flush a line from user mode."""
     if problem.state == "flushed" and not build.load(SOURCE).flushes():
         raise Unavailable("this processor has no user-mode cache-line flush (CLFLUSH): use --state swept")
     function = build.address(SOURCE, "saxpy")
@@ -72,7 +72,7 @@ def wide(name: str, problem: Saxpy, device: object, setting: object) -> Bind:
 
 
 def accepts(name: str, problem: Saxpy) -> str | None:
-    """Return which instructions this processor lacks, or that operands must be warm, or None."""
+    """Return the missing instruction set, or that operands must be warm; None if `problem` can run."""
     from kernels.devices.cpu import instruction_sets
 
     isa, _ = WIDTHS[name]
@@ -82,7 +82,7 @@ def accepts(name: str, problem: Saxpy) -> str | None:
 
 
 def compiled(name: str) -> tuple[str | None, str | None]:
-    """Return the compiler with the vector's floats, and the instruction set it was restricted to."""
+    """Return the compiler with the floats per vector, and the instruction set of the code."""
     isa, lanes = WIDTHS[name]
     return f"{build.compiler()[1]}, {lanes} floats at a time", isa
 

@@ -10,10 +10,10 @@ from kernels import places
 from kernels.lazy import np
 from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
-LIMIT = 16.0  # as for dense products: correct ones stay below 5.5 u |W||B|
+LIMIT = 16.0  # as for dense products: the error of correct kernels stays below 5.5 u |W||B|
 
 
-@lru_cache(maxsize=2)  # a contest has two at most; drawing one of millions takes a second
+@lru_cache(maxsize=2)  # a contest has at most two matrices; drawing one with millions of nonzeros takes a second
 def _drawn(m: int, k: int, nonzeros: int) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng((m, k, nonzeros))
     places = np.sort(rng.choice(m * k, nonzeros, replace=False))
@@ -24,10 +24,10 @@ def _drawn(m: int, k: int, nonzeros: int) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Spmm(Problem):
-    """Product C = W·B, row-major, with W m×k, of which a share `density` at random places is not zero.
+    """Product C = W·B, row-major, with W m×k, of which a share `density` is nonzero, at random places.
 
-    W is no operand: like a network's weights it exists before, in the kernel's own format, and is the same for all.
-    FLOPs are those of its nonzeros; a dense product executes more. A NaN in B is not checked: a dense product
+    W is not an operand: like a network's weights it is prepared in the kernel's format, and equal for all kernels.
+    FLOPs count only its nonzeros; a dense product executes more. A NaN in B is not checked: a dense product
     multiplies it by zeros, a sparse one does not.
     """
 
@@ -48,7 +48,7 @@ class Spmm(Problem):
 
     @property
     def bytes(self) -> float:
-        """Bytes of B once, C once, and W as CSR: a value and a 32-bit column each, a row pointer a row."""
+        """Bytes of B and C once, and of W as CSR: value and 32-bit column per nonzero, 32-bit row pointers."""
         return 4.0 * (self.k * self.n + self.m * self.n) + 8.0 * self.nonzeros + 4.0 * (self.m + 1)
 
     @property
@@ -65,19 +65,19 @@ class Spmm(Problem):
     def weights(self) -> tuple[Array, Array, Array]:
         """Return W as CSR: values (float32), columns and row pointers (int32), columns ascending in a row.
 
-        All callers share the arrays and write to none.
+        The arrays are shared: callers must not write to them.
         """
         return _drawn(self.m, self.k, self.nonzeros)
 
     def dense(self) -> Array:
-        """Return W with its zeros, float32."""
+        """Return W as a dense float32 array."""
         values, columns, pointers = self.weights()
         matrix = np.zeros((self.m, self.k), np.float32)
         matrix[np.repeat(np.arange(self.m), np.diff(pointers)), columns] = values
         return matrix
 
     def digests(self) -> dict[str, str]:
-        """Return the digest of W, which its density stands for."""
+        """Return the digest of W under `density`, the field that determines its data."""
         import hashlib
 
         digest = hashlib.sha256()
@@ -93,7 +93,7 @@ class Spmm(Problem):
         return csr_array((kept.astype(np.float64), columns, pointers), shape=(self.m, self.k))
 
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
-        """Return some columns of B and C; W is fixed by the problem."""
+        """Return some columns of B and C; W does not change."""
         columns = places.rows(rng, self.n, self.m + self.k)
         inputs, outputs = places.every((self.k, self.m))
         return Excerpt(replace(self, n=len(columns)), {"b": (inputs, columns), "c": (outputs, columns)})

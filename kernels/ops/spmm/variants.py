@@ -1,4 +1,4 @@
-"""Sparse products by CSR in our C, SciPy and PyTorch; and the dense product of the same weights."""
+"""Sparse CSR products by our kernels and libraries, and dense products with the same weights."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def c_csr(problem: Spmm, device: Any, setting: object) -> Bind:
 
 
 def scipy_csr(problem: Spmm, device: object, setting: object) -> Bind:
-    """Prepare csr_matvecs, which SciPy's `@` calls: it adds to C, which is cleared before."""
+    """Prepare csr_matvecs, the routine behind SciPy's `@`, which adds to C: C is cleared first."""
     from scipy.sparse import _sparsetools
 
     values, columns, pointers = problem.weights()
@@ -81,7 +81,7 @@ def torch_csr(problem: Spmm, device: object, setting: Any) -> Bind:
 
 
 def dense(problem: Spmm, device: Any, setting: Any) -> Bind:
-    """Prepare cblas_sgemm of OpenBLAS on W with its zeros."""
+    """Prepare OpenBLAS's cblas_sgemm with W as a dense matrix."""
     gemm = Gemm(problem.m, problem.n, problem.k)
     bound = product(NUMPY)(gemm, device, setting)
     weights = problem.dense()
@@ -118,7 +118,7 @@ def cuda_csr(problem: Spmm, device: Any, setting: object) -> Bind:
     kept = [device.cp.asarray(x) for x in problem.weights()]
     weights = dict(zip(WEIGHTS, addresses(kept), strict=True))
     geometries = launches(problem, KERNELS[0])
-    device.function(CUDA_SOURCE, KERNELS[0])  # compiled here, not where it is bound
+    device.function(CUDA_SOURCE, KERNELS[0])  # compiled during preparation, not when bound
 
     def bind(buffers: Sequence[Any]) -> Launch:
         b, c = addresses(buffers)
@@ -130,7 +130,7 @@ def cuda_csr(problem: Spmm, device: Any, setting: object) -> Bind:
 
 
 def by_cusparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> Bind:
-    """Prepare cusparseSpMM by one of its algorithms; all launches share a work area."""
+    """Prepare cusparseSpMM with the given algorithm; all launches share a work area."""
     on = device.sparse()
     kept = [device.cp.asarray(x) for x in problem.weights()]
     values, columns, pointers = addresses(kept)
@@ -149,7 +149,7 @@ def by_cusparse(algorithm: str, problem: Spmm, device: Any, setting: object) -> 
 
 
 def cublas_dense(problem: Spmm, device: Any, setting: object) -> Bind:
-    """Prepare cublasSgemm on W with its zeros."""
+    """Prepare cublasSgemm with W as a dense matrix."""
     on, gemm = device.blas(), Gemm(problem.m, problem.n, problem.k)
     kept = device.cp.asarray(problem.dense())
 

@@ -1,4 +1,4 @@
-"""Streams by one kernel of each kind in C and in CUDA; copies by libraries."""
+"""Streams by our kernels in C and CUDA; copies also by libraries."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RESIDENT = 8  # blocks of 256 that a multiprocessor of sm_80, sm_90 or sm_100 ho
 Argument = structure("pointer: a b y", "int64: count")  # Arguments of stream.c: its arrays and their length
 
 
-PASS = 1 << 20  # least bytes that a launch reads, a small array many times: the final sum is 1 % of it
-SLICE, LAUNCH = 256 << 10, 16 << 20  # least bytes that one of several threads reads at a time, and in a launch
+PASS = 1 << 20  # least bytes that a launch reads (a small array many times), so that the final sum takes 1 %
+SLICE, LAUNCH = 256 << 10, 16 << 20  # with several threads, least bytes that a thread reads at a time and per launch
 LINE = 16  # floats of a cache line, which threads do not share
 APART = 16  # numbers of float64 from one thread's sum to the next, in stream.c
 Read = structure("pointer: a y", "int64: count again")  # Arguments of stream_read
@@ -42,9 +42,9 @@ Shared = team.planned(structure("pointer: a y sums", "int64: count length again"
 
 
 def _read_by_several(problem: Stream, threads: int, flags: tuple[str, ...]) -> Bind:
-    """Bind reads by several threads, each of its share, repeated within a launch. Raises Unavailable.
+    """Bind reads by several threads, each of its share, repeated in a launch. Raises Unavailable.
 
-    Starting the threads would take longer than one read of a small array; a late thread leaves slices to the others.
+    One read of a small array is shorter than the threads' start; other threads take slices from a late thread.
     """
     share = -(-problem.count // threads)
     slices = max(1, 4 * share // SLICE)
@@ -94,7 +94,7 @@ def _traffic(problem: Stream, setting: Setting, flags: tuple[str, ...]) -> Bind:
 
 
 def copies(problem: Stream) -> str | None:
-    """Return why a row that only copies cannot run `problem`, or None."""
+    """Return why a variant that only copies cannot run `problem`, or None."""
     return None if problem.kind == "copy" else "it copies, and nothing else: --kind copy"
 
 
@@ -118,7 +118,7 @@ def torch_cpu_copy(problem: Stream, device: object, setting: Any) -> Bind:
 
 
 def launches(problem: Stream, kernel: str, processors: int) -> tuple[Geometry, ...]:
-    """Return one launch of as many blocks as are resident, for a read also one that adds up their sums."""
+    """Return a launch of the resident blocks, and, for a read, a launch that adds up their sums."""
     blocks = max(1, min(-(-problem.count // (4 * THREADS)), RESIDENT * processors))
     if problem.kind != "read":
         return (over(kernel, blocks, THREADS, [x.name for x in problem.operands()], problem.count),)

@@ -1,4 +1,4 @@
-"""Copies between a GPU and its host, and within the GPU, in the roles of variants.py."""
+"""Copies between a GPU and its host, and within the GPU, with the roles of variants.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_PYCUDA = Provider("pycuda", "cuda", lambda: cuda.missing() or pycuda.missing(
 
 
 def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
-    """Return a row that copies over the link; its work counts each byte once per crossing."""
+    """Return a variant that copies over the link; its work counts each byte once per crossing."""
     call = row(
         {"pycuda": BY_PYCUDA, "cupy": CUPY}.get(kind, CUDA_RUNTIME),
         f"{way}-{kind}",
@@ -36,13 +36,13 @@ def _way(kind: str, way: str, roles: tuple[str, ...]) -> Variant[Transfer]:
 
 
 def _timed(call: Variant[Transfer], prepare: Callable[..., Any]) -> Variant[Transfer]:
-    """Return the call, which is checked, with `prepare` timed in its place."""
+    """Return the variant `call`, which is checked, with `prepare` timed in its place."""
     part = replace(call, name=f"{call.name} alone", prepare=prepare)
     return replace(call, parts=lambda problem: ((part, 1),))
 
 
 def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer], float]) -> Variant[Transfer]:
-    """Return a row timed beside others', which moves at least `nbytes` bytes."""
+    """Return a variant of role BESIDE, which moves at least `nbytes(problem)` bytes."""
     call = row(
         CUBLAS,
         name,

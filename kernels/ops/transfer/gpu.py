@@ -1,7 +1,7 @@
-"""Copies between a GPU's memory and the host's, by the runtime's asynchronous copy.
+"""Copies between a GPU's memory and the host's by cudaMemcpyAsync.
 
-A row's call copies x to the host and back to y, which is checked; in its place one direction is timed, or both at once
-on two streams. A copy from or to pageable memory waits for its stream, so that no stream may be held for it: its
+A checked round trip copies x to the host and back to y; in its place one direction is timed, or both concurrently
+on two streams. A copy from or to pageable memory waits for its stream, which therefore must not be held: its
 time is its caller's.
 """
 
@@ -22,15 +22,15 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.transfer.problem import Transfer
 
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
-# Page-locked; also write-combined; registered in place; by PyCUDA's allocator; by CuPy's pool; not locked
+# Page-locked; page-locked and write-combined; registered in place; by PyCUDA's allocator; by CuPy's pool; not locked
 KINDS = ("pinned", "combined", "registered", "pycuda", "cupy", "pageable")
-POOLED = 512  # least bytes of an allocation of CuPy's pool
+POOLED = 512  # least bytes of an allocation in CuPy's pool
 WAYS = ("h2d", "d2h", "both")
-TIES = 4  # two records and two waits, which tie a second stream to the first
+TIES = 4  # event records and waits (two each) that synchronize a second stream with the first
 
 
 class Host:
-    """Resident host memory, released with the object."""
+    """Resident host memory of one of KINDS, released with the object."""
 
     def __init__(self, device: Any, kind: str, nbytes: int) -> None:
         runtime = device.cp.cuda.runtime
@@ -72,13 +72,13 @@ def round_trip(kind: str, problem: Transfer, device: Any, setting: object) -> Bi
 
 
 def alone(kind: str, way: str, problem: Transfer, device: Any, setting: object) -> Bind:
-    """Prepare copies in the direction `way` on their own host memory; a caller's time includes the wait."""
+    """Prepare copies in the direction `way` with separate host memory; a caller's time includes the wait."""
     bind = _one_way(kind, way, problem, device)
     return (lambda buffers: awaited(bind(buffers), device)) if problem.on_host else bind
 
 
 def awaited(launch: Launch, device: Any) -> Launch:
-    """Return a launch whose call returns when the launch is complete."""
+    """Return a synchronous launch, whose call returns when the device has finished."""
 
     def call() -> None:
         launch.call()
@@ -103,9 +103,9 @@ def _one_way(kind: str, way: str, problem: Transfer, device: Any) -> Bind:
 
 
 class Side:
-    """A second stream that starts and ends with the device's, one for all launches of a row.
+    """A second stream, forked from the device's and joined by events; a variant's launches share it.
 
-    Streams share the few queues of the hardware.
+    The hardware has few queues for streams.
     """
 
     def __init__(self, device: Any) -> None:
@@ -114,7 +114,7 @@ class Side:
         self.begun, self.ended = (cuda.Event(disable_timing=True) for _ in range(2))
 
     def at_once(self, down: list[Callable[[], object]], up: list[Callable[[], object]], keep: object) -> Launch:
-        """Return a launch of `down` on the device's stream and `up` on this one."""
+        """Return a launch of `down` on the device's stream and concurrently of `up` on this stream."""
 
         def call(keep: object = keep) -> None:
             self.begun.record(self.device.stream)
@@ -140,7 +140,7 @@ def enqueued(
 
 
 def _launch(steps: list[Callable[[], object]], keep: tuple[object, ...], kind: str = "") -> Launch:
-    """Return the launch of `steps`; pageable copies, which wait for their stream, are not captured."""
+    """Return the launch of `steps`; pageable copies wait for their stream and cannot be captured."""
     return Launch(in_turn(steps, keep), capturable=kind != "pageable", kernels=len(steps))
 
 
@@ -165,11 +165,11 @@ def by_cupy(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 SQUARE = Gemm(1024, 1024, 1024)
-FLOPS = 1000  # of the products for each byte copied: about as many as a card computes in the time of one
+FLOPS = 1000  # of the products per byte copied: about as many as a GPU computes while a byte is copied
 
 
 def count(problem: Transfer) -> int:
-    """Return the number of products beside a copy."""
+    """Return the number of products that run concurrently with a copy."""
     return max(1, round(FLOPS * problem.size / SQUARE.flops))
 
 
@@ -181,7 +181,7 @@ def products(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 def both(problem: Transfer, device: Any, setting: object) -> Bind:
-    """Prepare the products beside the copy."""
+    """Prepare the products and, concurrently, the copy."""
     many, multiply, keep = count(problem), *_product(device)
     host, side = Host(device, "pinned", problem.size), Side(device)
 
@@ -195,7 +195,7 @@ def both(problem: Transfer, device: Any, setting: object) -> Bind:
 
 
 def _product(device: Any) -> tuple[Callable[[], object], object]:
-    """Return a call of the product on normal numbers, and the operands to keep."""
+    """Return a call of the product on normally distributed numbers, and its operands, to be kept alive."""
     rng = np.random.default_rng(0)
     views = [device.view(device.allocate(x.nbytes), 0, x) for x in SQUARE.operands()]
     for view in views:

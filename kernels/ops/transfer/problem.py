@@ -1,4 +1,4 @@
-"""Numbers copied from one memory to another, in one buffer or in one for each layer of a network."""
+"""Copies from one memory to another, of one buffer or of a buffer for each layer of a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernels.problem import Array, Arrays, Excerpt, axis
 
 @dataclass(frozen=True)
 class Gradient:
-    """Gradient of a network by layer, weights with their bias; a normalization is a layer."""
+    """Sizes of a network's gradient, in elements by layer: weights with bias; a normalization is a layer."""
 
     title: str
     layers: tuple[int, ...]
@@ -26,7 +26,7 @@ class Gradient:
 
 
 def _resnet_50() -> tuple[int, ...]:
-    """Return the layers of ResNet-50: four stages of bottlenecks between a 7×7 convolution and a product.
+    """Return ResNet-50's parameters by layer: a 7×7 convolution, four stages of bottlenecks, a product.
 
     Each convolution is followed by a normalization (He et al. 2015, arXiv:1512.03385).
     """
@@ -34,14 +34,14 @@ def _resnet_50() -> tuple[int, ...]:
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
         for block in range(blocks):
             layers += [channels * width, 2 * width, 9 * width * width, 2 * width, 4 * width * width, 8 * width]
-            if block == 0:  # its shortcut
+            if block == 0:  # the projection shortcut
                 layers += [4 * channels * width, 8 * width]
             channels = 4 * width
     return (*layers, 2048 * 1000 + 1000)
 
 
 def _resnet_56() -> tuple[int, ...]:
-    """Return the layers of CIFAR-10's ResNet-56: three stages of nine blocks of two 3×3 convolutions.
+    """Return CIFAR-10 ResNet-56's parameters by layer: three stages of nine blocks of two convolutions.
 
     Shortcuts have no parameters.
     """
@@ -69,13 +69,13 @@ GRADIENTS: Mapping[str, Gradient] = {
 
 
 SINGLE, HUNDRED = "one", "hundred"
-PIECES = 100  # buffers of HUNDRED
-USUAL = 1 << 20  # bytes
+PIECES = 100  # number of buffers of HUNDRED
+USUAL = 1 << 20  # bytes by default
 
 
 @dataclass(frozen=True)
 class Transfer(moved.Moved):
-    """Copy y = x, each buffer by a call of its own. Raises UsageError for a size that is not the gradient's."""
+    """Copy y = x, each buffer by a separate call. Raises UsageError for a size that is not the gradient's."""
 
     op: ClassVar[str] = "transfer"
 

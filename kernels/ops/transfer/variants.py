@@ -1,6 +1,6 @@
-"""Copies within a process and routes to another one.
+"""Copies within a process, and routes to another process.
 
-A GPU's (pinned, write-combined, registered, pageable; in both directions) are rows of cuda_variants.py.
+Copies of a GPU (pinned, write-combined, registered, pageable; in both directions) are in cuda_variants.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("copy.c")
-SLICE = 64 << 10  # floats of a member's slice, where a buffer has more for each
+SLICE = 64 << 10  # least floats of a thread's slice of a buffer
 Argument = structure("pointer: x y lengths", "int64: buffers past")  # C struct `argument` of copy.c
 
 
@@ -44,7 +44,7 @@ def lengths(problem: Transfer) -> Any:
 
 
 def c_copy(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
-    """Prepare our copy, with streaming stores if `past`. Raises Unavailable without them, or enough cores."""
+    """Prepare our copy; `past`: with streaming stores. Raises Unavailable without these or enough cores."""
     if past and not build.load(SOURCE).transfer_streams():
         raise Unavailable("this processor has no stores past the caches that are known here")
     each = lengths(problem)
@@ -72,7 +72,7 @@ def memcpy(problem: Transfer, device: object, setting: Setting) -> Bind:
 
 
 def parts(problem: Transfer, array: Array) -> list[Array]:
-    """Return the buffers of an operand."""
+    """Return an operand split into its buffers."""
     return np.split(array.reshape(-1), np.cumsum(problem.lengths)[:-1])
 
 
@@ -114,15 +114,15 @@ ToPeer = structure("pointer: x y peer")  # C struct `argument` of peer.c
 
 @functools.cache
 def _usable(route: str) -> bool:
-    """Try once whether another process returns a few bytes by the route."""
+    """Return whether another process returns a few bytes by the route; the trial runs once."""
     return bool(build.load(PEER_SOURCE).transfer_usable(ROUTES.index(route)))
 
 
 class Peer:
-    """A second process that receives a vector and returns it; it ends with this object.
+    """A second process that receives a vector and returns it; the process ends with this object.
 
-    `between` is the address of a C function, of the vector's place and count of floats, that the process runs before
-    it returns the vector; 0 is none. Raises Unavailable where the system forbids the route.
+    `between` is the address of a C function f(vector, count of floats) that the process calls before
+    it returns the vector; 0: no function. Raises Unavailable if the system forbids the route.
     """
 
     def __init__(self, route: str, lengths: Sequence[int], each: bool = False, along: bool = False, between: int = 0):
@@ -139,7 +139,7 @@ class Peer:
 
 
 def to_peer(route: str, problem: Transfer, device: object, setting: Setting) -> Bind:
-    """Prepare the exchange with another process. Raises Unavailable where the system forbids the route."""
+    """Prepare the exchange with another process. Raises Unavailable if the system forbids the route."""
     alone(setting)
     peer = Peer(route, problem.lengths, problem.waits == "each", problem.back == "along")
     function = build.address(PEER_SOURCE, "transfer_exchange")
@@ -156,14 +156,14 @@ AWAITED = "awaited"  # … and copies whose caller waits for their end
 
 
 def at_once(problem: Transfer) -> str | None:
-    """Return why a copy that is complete when its call returns cannot run `problem`, or None."""
+    """Return why a copy within one process cannot run `problem`, or None."""
     if problem.back != "after":
         return "nothing is sent back within a process: --back after"
     return None if problem.waits == "once" else "nobody's word is awaited within a process: --waits once"
 
 
 def by_device(problem: Transfer) -> str | None:
-    """Return why a copy without a caller's wait, or without a GPU's link, cannot run `problem`, or None."""
+    """Return why a variant that does not copy over a GPU's link cannot run `problem`, or None."""
     return None if problem.clock == "device" else "a caller waits for copies over a GPU's link alone: --clock device"
 
 
@@ -173,21 +173,21 @@ def within(problem: Transfer) -> str | None:
 
 
 def _along(problem: Transfer) -> str | None:
-    """Return why the route whose chunks return while others are sent cannot run `problem`, or None."""
+    """Return why the route that returns chunks while others are sent refuses `problem`, or None."""
     if problem.back == "along" and (problem.buffers != SINGLE or problem.waits == "each"):
         return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
     return by_device(problem)
 
 
 def _after(problem: Transfer) -> str | None:
-    """Return why a route that returns data only at the end cannot run `problem`, or None."""
+    """Return why a route that returns data only after all is received cannot run `problem`, or None."""
     if problem.back != "after":
         return "only shared memory is written in both directions at once: --back after"
     return by_device(problem)
 
 
 def _through_memory(problem: Transfer) -> Work:
-    """Return the work of a copy in and another one out."""
+    """Return the work of a copy into intermediate memory and a copy out of it."""
     return Work(0.0, 2 * problem.bytes)
 
 

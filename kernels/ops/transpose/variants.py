@@ -1,4 +1,4 @@
-"""Transposition by our tiles, NumPy and somatcopy; on a GPU by ours, cublasSgeam, CuPy, PyTorch."""
+"""Transposition by our C, NumPy and somatcopy; on a GPU by our CUDA, cublasSgeam, CuPy, PyTorch."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def numpy_copyto(problem: Transpose, device: object, setting: Setting) -> Bind:
 
 
 def launches(problem: Transpose, kernel: str) -> tuple[Geometry, ...]:
-    """Return one launch, a block for two tiles."""
+    """Return a launch of one block for every two tiles."""
     x, y = problem.operands()
     return (tiles(kernel, problem.rows, problem.cols, x.ld, y.ld),)
 
 
 def tiles(kernel: str, rows: int, cols: int, ldx: int, ldy: int) -> Geometry:
-    """Return a launch of one block for each 64 × 32 elements of x, rows × cols.
+    """Return a launch of one block for each 64 × 32 tile of x (rows × cols).
 
-    Both leading dimensions count elements.
+    Both leading dimensions are in elements.
     """
     count, sizes = -(-rows // DOWN) * -(-cols // TILE), (rows, cols, ldx, ldy)
     return Geometry(
@@ -88,7 +88,7 @@ def _cuda_kernel(kernel: str) -> Callable[[Transpose, Any, object], Bind]:
 
 
 def geam(problem: Transpose, device: Any, setting: object) -> Bind:
-    """Prepare cublasSgeam; column-major, x is cols × rows there and y rows × cols."""
+    """Prepare cublasSgeam, in whose column-major terms x is cols × rows and y is rows × cols."""
     on, (x, y) = device.blas(), problem.operands()
 
     def bind(buffers: Sequence[Any]) -> Launch:

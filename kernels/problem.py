@@ -7,18 +7,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from kernels import bounds
 from kernels.dtypes import BYTES, DATA, STORED, decode, drawn, rounded
+from kernels.dtypes import Array as Array  # part of this interface
 from kernels.errors import UsageError
 from kernels.lazy import np
 from kernels.places import Places, every
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Array: TypeAlias = "NDArray[Any]"
 Arrays: TypeAlias = "Mapping[str, Array]"
 
 
@@ -307,12 +304,12 @@ class Problem:
         """Return the data's digest by field, of fields that name data (a pattern, a file); by default empty."""
         return {}
 
-    def excerpt_rows(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
+    def excerpt_rows(self, some: Array, **fields: Any) -> Excerpt:
         """Return the excerpt of the rows `some` of each operand; `fields`: the excerpt's fields that differ."""
         where = {x.name: (some, *every(x.shape[1:])) for x in self.operands()}
         return Excerpt(dataclasses.replace(self, **fields), where)
 
-    def excerpt_elements(self, some: NDArray[np.int64], **fields: Any) -> Excerpt:
+    def excerpt_elements(self, some: Array, **fields: Any) -> Excerpt:
         """Return the excerpt of the elements `some` of one-row operands; `fields` as in `excerpt_rows`."""
         row = (*every((1,)), some)
         return Excerpt(dataclasses.replace(self, **fields), {x.name: row for x in self.operands()})

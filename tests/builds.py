@@ -1,4 +1,4 @@
-"""What compilers made of our kernels, kept for all tests by source, compiler and flags: none is an old one's."""
+"""Compiled kernels, cached for all tests by source, compiler and flags."""
 
 from __future__ import annotations
 

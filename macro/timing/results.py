@@ -57,7 +57,7 @@ def _contest(
     name, question, differs = asked
     results = tuple(_result(plan, entry, name) for entry in entries)
     comparisons = tuple(
-        replace(_comparison(plan, entries, results, name, pair, margin), differs=what)
+        replace(_comparison(entries, results, name, pair, margin), differs=what)
         for pair, what in _pairs(entries, differs)
     )
     setup = sum(sum(entry.setup) for entry in entries)
@@ -252,12 +252,7 @@ def _percent(entry: Entry, flops: float) -> float | None:
 
 
 def _comparison(
-    plan: Plan,
-    entries: Sequence[Entry],
-    results: Sequence[record.Result],
-    contest: str,
-    pair: tuple[int, int],
-    margin: float,
+    entries: Sequence[Entry], results: Sequence[record.Result], contest: str, pair: tuple[int, int], margin: float
 ) -> record.Comparison:
     baseline, contender = pair
     clocks = {clock(entries[i]) for i in pair}  # two if a GPU is compared with a processor

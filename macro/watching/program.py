@@ -104,7 +104,7 @@ def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]
 
 
 def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
-    """For PyTorch, record the libraries' logs, and time the largest operations in isolation."""
+    """Record the logs of PyTorch's libraries, and time the largest operations in isolation."""
     for look in looks:
         with look.record_end():
             if look.torch:
@@ -215,7 +215,8 @@ class ScriptObserver(Observer):
                 self.recording.program["heap"] = "default"
             self._steady()
         if self.torch:
-            most = max(1, len(self.block(1, spans=True).events) // (1 + self.skip))
+            traced = self.block(1, spans=True).reply["traced"]
+            most = max(1, len(traced["columns"]["start"]) // (1 + self.skip))
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
             self.recording.called = reply.called(self.block(1, spans=True, shapes=True).reply)
             for _ in range(TRACED):  # with a tracer in the heap, memory grows until both have enough
@@ -282,6 +283,12 @@ class ScriptObserver(Observer):
 
     def _p0(self) -> None:
         self.level("P0", self.plain(self.undisturbed(self.count)))
+
+    def watched_level(self, spans: bool = True) -> Block:
+        """Run a block with all instruments; keep its data with the traced events, and return it."""
+        block = super().watched_level(spans)
+        self.seen.events = reply.events(block.reply)
+        return block
 
     def _without(self, path: str) -> None:
         """Run a block without the parameter's gradient or the module at `path`, and record its level."""

@@ -43,6 +43,5 @@ def block(reply: Mapping[str, Any], before: float | None, after: float | None) -
         [faults for *_, faults in steps],
         sum(inside for _, _, _, inside, _ in steps) * 1e-9 / len(steps),
         reply,
-        events=events(reply),
         load=load,
     )

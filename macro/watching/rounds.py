@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from macro.timing.entry import FEWEST, HANGS
 from macro.watching.load import Load
 from macro.watching.perf import Sampler
-from macro.watching.recording import Event, Watched
+from macro.watching.recording import Watched
 
 BLOCK = 0.1  # seconds of steps at one level, at least
 SELDOM = 3  # only every third round measures the overhead of each instrument
@@ -31,7 +31,6 @@ class Block(NamedTuple):
     system: float  # seconds of a step in the operating system
     reply: Mapping[str, Any]  # of the process
     spans: Sequence[dict[str, Any]] = ()
-    events: Sequence[Event] = ()
     load: Sequence[Load] = ()
 
     def seconds(self, one_thread: bool) -> float:
@@ -97,13 +96,14 @@ class Observer:
         block = self.block(self.traced if spans else self.count, spans, samples)
         self.level(name, block.seconds(self.one_thread))
 
-    def watched_level(self, spans: bool = True) -> None:
-        """Run a block with all instruments in which memory does not grow, and keep its data."""
+    def watched_level(self, spans: bool = True) -> Block:
+        """Run a block with all instruments in which memory does not grow; keep its data and return it."""
         block = self.undisturbed(self.traced, spans=spans, samples=True)
         self.seen.steps = [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in block.rows]
-        self.seen.spans, self.seen.events = list(block.spans), list(block.events)
+        self.seen.spans = list(block.spans)
         self.seen.watched_system.append(block.system)
         self.level("P3", block.seconds(self.one_thread))
+        return block
 
     def sampled(self) -> None:
         """Add perf's samples to the unread rounds. Raises LaunchError."""

@@ -256,7 +256,7 @@ GRADIENTS: list[tuple[Problem, str, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("problem", "of", "inputs"), GRADIENTS, ids=lambda x: getattr(x, "name", None))
 def test_gradients_are_those_of_the_result(problem: Problem, of: str, inputs: tuple[str, ...]) -> None:
-    """Of the sum of the losses, or of dy·y, by differences of float64."""
+    """The gradient of the summed losses, or of dy·y, agrees with differences in float64."""
     drawn = problem.fill(np.random.default_rng(4))
     x = {name: array if name == "labels" else array.astype("f8") for name, array in drawn.items()}
     right, step = problem.reference(x), 1e-6

@@ -87,13 +87,13 @@ REMEDIES = (
 
 
 def settings(problem: Problem) -> list[Setting]:
-    """With data that no sum of squares is negative of."""
+    """Return a setting for each kind of data; an optimizer's squares are drawn without negative values."""
     data = {"optimizer": ("uniform",), "fft": ("normal", "uniform")}.get(problem.op, ("normal",))
     return [Setting(data=x) for x in data]
 
 
 def rows(op: str) -> list[Variant[Any]]:
-    """Those that are here; torch.compile takes half a minute."""
+    """Return the installed variants without torch.compile, which takes half a minute."""
     return [x for x in variants(op) if x.device == "cpu" and x.missing() is None and x.name != "torch-compile"]
 
 

@@ -260,7 +260,7 @@ def test_a_stale_spectrum_is_refused(row: Variant[Conv], problem: Conv) -> None:
 
 @pytest.mark.parametrize(("row", "problem"), KEEPING)
 def test_another_filter_is_derived_anew(row: Variant[Conv], problem: Conv) -> None:
-    """Of two launches of one workspace by turns, and where a filter lay before, unless a launch keeps its first."""
+    """Two launches share a workspace by turns; a filter is transformed again unless a launch keeps its first."""
     in_place = () if row.name.startswith("winograd") else ((1, 0), (0, 0))
     bind, rng = row.prepare(problem, CPU, Setting()), np.random.default_rng(2)
     drawn = [problem.fill(rng) for _ in range(2)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,8 +22,15 @@ missing = partial(_optional.missing, "pyfftw")
 
 
 def load() -> Any:
-    """Import pyFFTW. Raises Unavailable if it is half-installed."""
-    return _optional.load("pyfftw", lambda pyfftw: (pyfftw.FFTW, pyfftw.import_wisdom))
+    """Import pyFFTW, bound to its own FFTW. Raises Unavailable if it is half-installed.
+
+    MKL exports FFTW's functions, too, and to all libraries that are loaded after it."""
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(flags | getattr(os, "RTLD_DEEPBIND", 0))
+    try:
+        return _optional.load("pyfftw", lambda pyfftw: (pyfftw.FFTW, pyfftw.import_wisdom))
+    finally:
+        sys.setdlopenflags(flags)
 
 
 def kernel() -> tuple[str | None, str | None]:

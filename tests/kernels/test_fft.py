@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from kernels import maths
 from kernels.catalog import find
 from kernels.errors import Unavailable
-from kernels.libs import fftw
+from kernels.libs import fftw, mkl
 from kernels.ops.fft import Fft, variants
 from kernels.ops.fft.problem import LIMIT
 from kernels.ops.fft.variants import VARIANTS
@@ -138,6 +140,23 @@ def test_libraries_name_themselves() -> None:
 
 
 needs_fftw = pytest.mark.skipif(fftw.missing() is not None, reason=fftw.missing() or "")
+
+
+AFTER_MKL = """
+import sys
+from kernels.libs import fftw, mkl
+if "mkl" in sys.argv:
+    mkl.load()
+print(fftw.load().fftw_version)
+"""
+
+
+@pytest.mark.skipif(bool(fftw.missing() or mkl.missing()), reason="no pyfftw or no mkl: pip install pyfftw mkl")
+def test_mkl_does_not_answer_for_fftw() -> None:
+    """MKL, loaded before, exports FFTW's functions to every library that is loaded later."""
+    commands = [[sys.executable, "-c", AFTER_MKL, *words] for words in ([], ["mkl"])]
+    alone, after = (subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands)
+    assert alone == after and alone
 
 
 @needs_fftw

@@ -84,13 +84,13 @@ class Recording:
 
         recording = self
 
-        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        class Mode(TorchDispatchMode):  # type: ignore[misc]
             def __torch_dispatch__(
                 self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
             ) -> Any:
                 return recording.dispatched(func, args, kwargs or {})
 
-        return Mode()  # type: ignore[no-untyped-call]
+        return Mode()
 
     def dispatched(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         self._bury()

@@ -33,7 +33,7 @@ def configure(job: dict[str, Any]) -> None:
 
     torch.set_num_threads(job["threads"])
     torch.set_num_interop_threads(job["threads"])
-    torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))  # type: ignore[no-untyped-call]
+    torch.backends.mkldnn.set_flags(job["knobs"].get("onednn", True))
     torch_device.configure(torch, job)
 
 
@@ -128,7 +128,7 @@ class Model:
         net, self.stepping = job["network"], False
         if job["knobs"].get("update") == "in wgrad":
             for module in dense:
-                module.forward = self._moving(module, -net["rate"])  # type: ignore[method-assign]
+                module.forward = self._moving(module, -net["rate"])
         how = {"fused": {"fused": True}, "foreach": {"foreach": True}}.get(job["knobs"].get("optimizer"), {})
         make = torch_layers.OPTIMIZERS[net["optimizer"]](torch.optim, net)
         self.optimizer = make(self.net.parameters(), lr=net["rate"], **how)

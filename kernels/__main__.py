@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the doctor's report; return 0 if a CPU, a C compiler and OpenBLAS work, else 1."""
-    parser = argparse.ArgumentParser("python -m kernels", description="What is here and what is missing.")
-    parser.add_argument("--json", action="store_true", help="as one JSON document")
+    parser = argparse.ArgumentParser("python -m kernels", description="Report installed and missing parts.")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args(argv)
 
     from kernels.doctor import screen

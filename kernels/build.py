@@ -29,7 +29,7 @@ def compiler() -> tuple[str, str]:
         if path:
             reply = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
             return path, reply.stdout.partition("\n")[0]
-    raise Unavailable("no C compiler: install one (Debian: apt-get install gcc) or set CC")
+    raise Unavailable("no C compiler found: install one (Debian: apt-get install gcc) or set CC")
 
 
 @functools.cache

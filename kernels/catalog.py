@@ -25,7 +25,7 @@ def operations() -> tuple[str, ...]:
 def problem_type(op: str) -> type[Problem]:
     """Return the problem class of an operation. Raises UsageError for an unknown operation."""
     if op not in operations():
-        raise UsageError(f"no operation {op!r}; there are: {', '.join(operations())}")
+        raise UsageError(f"no operation {op!r}; choose from {', '.join(operations())}")
     names = vars(importlib.import_module(f"{suite.PREFIX}kernels.ops.{op}")).values()
     return next(x for x in names if isinstance(x, type) and issubclass(x, Problem) and getattr(x, "op", None) == op)
 
@@ -57,7 +57,7 @@ def bounding(op: str, kernels: str) -> str:
     for row in rows(op, kernels):
         if CEILING in row.roles:
             return row.name
-    raise UsageError(f"{op}: no row for {kernels} is a ceiling")
+    raise UsageError(f"{op}: no variant for {kernels} serves as a ceiling")
 
 
 def families(table: ModuleType) -> Mapping[str, Callable[[str], Variant[Any]]]:
@@ -105,5 +105,5 @@ def find(op: str, name: str) -> Variant[Any]:
 
         return users.load(name)
     if name.endswith((".py", ".c", ".so")):
-        raise UsageError(f"--variant {name}: name a function in it, as {name}:product")
+        raise UsageError(f"--variant {name}: name a function of the file, e.g. {name}:product")
     raise NoSuchVariant(f"--variant {name}: {choice(name, (x.name for x in variants(op)))}")

@@ -60,9 +60,9 @@ def choice(word: str, choices: Iterable[str], most: int | None = None) -> str:
     if near := difflib.get_close_matches(word, names, 1):
         return f"did you mean {near[0]}?"
     if most is None or len(names) <= most:
-        return f"there are {', '.join(names)}"
+        return f"choose from {', '.join(names)}"
     names.sort(key=lambda name: -difflib.SequenceMatcher(None, word, name).ratio())
-    return f"there are {', '.join(names[:most])} and {len(names) - most} more"
+    return f"choose from {', '.join(names[:most])} and {len(names) - most} more"
 
 
 def summary(error: BaseException) -> str:

@@ -22,14 +22,14 @@ def variables(asked: str) -> dict[str, str]:
 
     Raises UsageError for an unknown policy, another C library, or an environment that already steers the allocator."""
     if asked not in POLICIES:
-        raise UsageError(f"--heap {asked}: there are {', '.join(POLICIES)}")
+        raise UsageError(f"--heap {asked}: choose from {', '.join(POLICIES)}")
     if POLICIES[asked] and not _glibc():
-        raise UsageError(f"--heap {asked}: this is for glibc's allocator; here only --heap default")
+        raise UsageError(f"--heap {asked}: requires glibc's allocator; this system supports only --heap default")
     taken = sorted(os.environ.keys() & POLICIES[asked].keys())
     if POLICIES[asked] and any(not name.startswith(SHIMS) for name in preloaded()):
         taken.append("LD_PRELOAD")
     if taken:
-        raise UsageError(f"--heap {asked}: {', '.join(taken)} in this environment chooses already: unset it")
+        raise UsageError(f"--heap {asked}: the environment already sets {', '.join(taken)}: unset it")
     return POLICIES[asked]
 
 

@@ -60,7 +60,7 @@ def variables(asked: str) -> dict[str, str]:
         return SETS[asked]
     if asked in FAMILIES:
         return {"OPENBLAS_CORETYPE": asked}
-    raise UsageError(f"--isa {asked}: there are default, {', '.join(SETS)}; of OpenBLAS {', '.join(FAMILIES)}")
+    raise UsageError(f"--isa {asked}: choose from default, {', '.join(SETS)}; for OpenBLAS also {', '.join(FAMILIES)}")
 
 
 def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
@@ -68,7 +68,7 @@ def refusal(asked: str, kernel: str | None, observed: str | None) -> str | None:
     if asked == "default":
         return None
     if observed is None:
-        return f"--isa {asked} is not available: it does not report which instructions it took"
+        return f"--isa {asked} is not available: the library does not report the instructions it uses"
     if asked in FAMILIES:
-        return None if asked in (kernel or "").split() else f"--isa {asked} is not available: it runs {kernel}"
-    return None if observed == asked else f"--isa {asked} is not available: it runs {observed} ({kernel})"
+        return None if asked in (kernel or "").split() else f"--isa {asked} is not available: the library uses {kernel}"
+    return None if observed == asked else f"--isa {asked} is not available: the library uses {observed} ({kernel})"

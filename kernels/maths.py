@@ -34,7 +34,7 @@ def address(source: Path, symbol: str) -> int:
 def alone(setting: Setting) -> None:
     """Raise Unavailable if more than one thread is requested."""
     if setting.threads != 1:
-        raise Unavailable("this kernel runs on one thread: --threads 1")
+        raise Unavailable("single-threaded kernel: --threads 1")
 
 
 def prepared(

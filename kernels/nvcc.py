@@ -92,7 +92,7 @@ def missing() -> str | None:
     if find():
         return None
     asked = os.environ.get("NVCC")
-    return f"NVCC={asked} is no program: {REMEDY}" if asked else f"no nvcc: {REMEDY}"
+    return f"NVCC={asked} is not a program: {REMEDY}" if asked else f"no nvcc: {REMEDY}"
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def read(text: str) -> dict[str, Resources]:
 def _number(pattern: str, text: str, absent: int | None = None) -> int:
     match = re.search(pattern, text)
     if match is None and absent is None:
-        raise BuildError(f"ptxas -v printed nothing like {pattern!r}: its wording has changed")
+        raise BuildError(f"the output of ptxas -v does not match {pattern!r}: its format has changed")
     return int(match[1]) if match else absent or 0
 
 
@@ -162,7 +162,7 @@ def _compile(command: list[str], source: Path, target: Path) -> None:
         try:
             compilation = _ran(words)
         except subprocess.TimeoutExpired:
-            raise BuildError(f"{source.name} is not compiled within {PATIENCE:.0f} s by {command[0]}") from None
+            raise BuildError(f"{command[0]} did not compile {source.name} within {PATIENCE:.0f} s") from None
         if compilation.returncode:
             lines = (compilation.stderr + compilation.stdout).splitlines()
             complaint = next((x for x in lines if "error" in x or "fatal" in x), "".join(lines)[:200])

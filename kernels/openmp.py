@@ -74,9 +74,9 @@ def flags(setting: Setting) -> tuple[str, ...]:
     if setting.isa == "default":
         return ()
     if setting.isa not in MARCH:
-        raise Unavailable(f"--isa {setting.isa} is a family of OpenBLAS's kernels: this one takes {', '.join(MARCH)}")
+        raise Unavailable(f"--isa {setting.isa} applies only to OpenBLAS: choose from {', '.join(MARCH)}")
     if NAMED[setting.isa] not in instruction_sets():
-        raise Unavailable(f"this processor has no {setting.isa}")
+        raise Unavailable(f"this processor lacks {setting.isa}")
     return MARCH[setting.isa]
 
 
@@ -117,7 +117,7 @@ def launched(
 def _refuse_fewer(threads: int) -> None:
     there = build.load(SOURCE, OPENMP).divided_threads(INT64(threads))
     if there != threads:
-        raise Unavailable(f"OpenMP runs {there} threads where {threads} were asked")
+        raise Unavailable(f"OpenMP runs {there} threads instead of {threads}")
 
 
 @functools.cache

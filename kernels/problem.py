@@ -157,11 +157,11 @@ class Problem:
             value, rule = getattr(self, field.name), field.metadata
             option = "--" + field.name.replace("_", "-")
             if rule["choices"] and value not in rule["choices"]:
-                raise UsageError(f"{option} {value}: there are {', '.join(rule['choices'])}")
+                raise UsageError(f"{option} {value}: choose from {', '.join(rule['choices'])}")
             if isinstance(value, float) and not math.isfinite(value):
-                raise UsageError(f"{option} {value}: take a finite number")
+                raise UsageError(f"{option} {value}: must be a finite number")
             if rule["low"] is not None and not value >= rule["low"]:
-                raise UsageError(f"{option} {value}: take {rule['low']} or more")
+                raise UsageError(f"{option} {value}: must be {rule['low']} or more")
 
     @property
     def name(self) -> str:

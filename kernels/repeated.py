@@ -28,7 +28,7 @@ def repeated(inner: Variant[Any], count: int, name: str) -> Variant[Any]:
         def bind(buffers: Sequence[Array]) -> Launch:
             launch = bound(buffers)
             if launch.entry is None:
-                raise Unavailable(f"{inner.name} has no C entry to be repeated")
+                raise Unavailable(f"{inner.name} has no C entry point to repeat")
             return _wrap(launch, launch.entry, function, count)
 
         return bind

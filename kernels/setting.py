@@ -73,7 +73,7 @@ class Setting:
 
     threads: int = knob(
         1,
-        "threads of the libraries (default 1; a question about them has its own)",
+        "threads per library (default 1; questions about threads set their own)",
         "N",
         effect="the number of threads",
         fixed=True,
@@ -82,7 +82,7 @@ class Setting:
     )
     cold: tuple[str, ...] = knob(
         (),
-        "operands out of cache, such as a,b; or all (the others are not warmed up)",
+        "operands to evict from cache, e.g. a,b or all (the others are not warmed up)",
         "OPERANDS",
         typed=",".join,
         named="+".join,
@@ -90,11 +90,11 @@ class Setting:
         place=2,
     )
     device: str = knob(
-        "cpu", "cpu, cuda:0, or both: cpu,cuda:0 (default cpu)", "NAMES", effect="the device", fixed=True, place=0
+        "cpu", "cpu, cuda:0, or both as cpu,cuda:0 (default cpu)", "NAMES", effect="the device", fixed=True, place=0
     )
     isa: str = knob(
         "default",
-        "instruction sets that libraries may take, such as default,avx2; or an OpenBLAS family",
+        "instruction sets that libraries may use, e.g. default,avx2; or an OpenBLAS family",
         "SETS",
         effect="the instruction set",
         fixed=True,
@@ -103,14 +103,14 @@ class Setting:
     )
     data: str = knob(
         "normal",
-        "what is multiplied: normal, uniform, integers, zeros",
+        "values of the operands: normal, uniform, integers, zeros",
         "KINDS",
-        effect="what the operands hold",
+        effect="the operands' values",
         value=_data,
     )
     heap: str = knob(
         "default",
-        "of glibc's allocator, such as default,keep",
+        "policies of glibc's allocator, e.g. default,keep",
         "POLICIES",
         effect="the allocator's policy",
         fixed=True,
@@ -119,18 +119,18 @@ class Setting:
     )
     preload: str = knob(
         "none",
-        "libraries before a kernel's own, such as none,mkl-intel; joined by +",
+        "libraries to preload, e.g. none,mkl-intel; join several by +",
         "NAMES",
-        effect="what is loaded before its libraries",
+        effect="the preloaded libraries",
         fixed=True,
         value=_preload,
         start=_preloaded,
     )
     workspace: int | None = knob(
         None,
-        f"a kernel may hold beside its operands, such as 0,8MiB ({UNLIMITED})",
+        f"workspace limits of a kernel, e.g. 0,8MiB (default {UNLIMITED})",
         "BYTES",
-        effect="the bytes allowed beside the operands",
+        effect="the workspace limit",
         value=limit,
         typed=typed,
         parse=int,

@@ -58,5 +58,5 @@ def import_hint(error: BaseException) -> str:
     if not is_package(name):
         return ""
     if PREFIX:
-        return f": as it is installed the suite has `{name}` as kernelgap.{name}; a kernel needs kernelgap alone"
-    return f": in a checkout `{name}` is this suite's own folder; installed (pip install .) it leaves that name free"
+        return f": the installed suite provides `{name}` as kernelgap.{name}; import only kernelgap in a kernel"
+    return f": in a checkout, `{name}` is a folder of this suite; install the suite (pip install .) to free that name"

@@ -38,7 +38,7 @@ def gather(members: int) -> Team:
     function = build.load(SOURCE).team_gather
     function.argtypes, function.restype = (INT64,), ctypes.c_int32
     if not function(members):
-        raise Unavailable(f"no core of its own for each of {members} threads")
+        raise Unavailable(f"fewer cores than the {members} threads")
     return Team(members, build.address(SOURCE, "team_run"), build.address(SOURCE, "team_wake"))
 
 

@@ -44,7 +44,7 @@ def load(name: str) -> Variant[Any]:
             return _compiled(name, Path(place), attribute)
         kernel, path = _pickled(Path(place)) if place.endswith(PICKLED) else _attribute(place, attribute)
     except FileNotFoundError:
-        raise UsageError(f"--variant {name}: there is no file {place}") from None
+        raise UsageError(f"--variant {name}: no file {place}") from None
     except UsageError as error:
         raise UsageError(f"--variant {name}: {error}") from None
     except (Exception, SystemExit) as error:  # the file is the user's: anything may be wrong with it
@@ -52,10 +52,10 @@ def load(name: str) -> Variant[Any]:
     if isinstance(kernel, Variant):
         return kernel
     if not callable(kernel):
-        raise UsageError(f"--variant {name}: neither a function nor a Variant (from kernelgap import Variant)")
+        raise UsageError(f"--variant {name}: must be a function or a Variant (from kernelgap import Variant)")
     precision = getattr(kernel, "precision", "fp32")
     if precision not in UNIT_ROUNDOFF:
-        raise UsageError(f"--variant {name}: its precision {precision!r}: there are {', '.join(UNIT_ROUNDOFF)}")
+        raise UsageError(f"--variant {name}: precision {precision!r}: choose from {', '.join(UNIT_ROUNDOFF)}")
     return Variant(
         name,
         getattr(kernel, "device", "cpu"),
@@ -88,7 +88,7 @@ def name_of(function: Callable[..., Any]) -> str:
         content = cloudpickle.dumps(function)
     except Exception as error:  # of whatever it refers to
         raise UsageError(
-            f"variant {qualname or function!r}: it cannot be pickled ({summary(error)}): put it into a file"
+            f"variant {qualname or function!r}: cannot be pickled ({summary(error)}): define it in a file"
         ) from None
     name = re.sub(r"\W+", "_", qualname.rpartition(".")[2]).strip("_") or "function"
     path = state.write_bytes(f"functions/{name}-{hashlib.sha256(content).hexdigest()[:12]}{PICKLED}", content)

@@ -39,10 +39,10 @@ def _function(path: Path, name: str) -> int:
         raise UsageError(str(error)) from None
     except AttributeError:
         raise UsageError(
-            f'{path.name} exports no function {name}: it must not be static, and in C++ be extern "C"'
+            f'{path.name} exports no function {name}: it must not be static; C++ needs extern "C"'
         ) from None
     except OSError as error:
-        raise UsageError(f"it cannot be loaded: {error}") from None
+        raise UsageError(f"cannot be loaded: {error}") from None
     assert place is not None
     return place
 

@@ -17,7 +17,7 @@ def limit(word: str) -> int | None:
         return int(match[1]) * UNITS.get(match[2], 1)
     if word == UNLIMITED:
         return None
-    raise UsageError(f"--workspace: {word!r} is no number of bytes such as 512KiB or 8MiB, nor {UNLIMITED}")
+    raise UsageError(f"--workspace: {word!r} is neither a size such as 512KiB or 8MiB nor {UNLIMITED}")
 
 
 def typed(limit: int | None) -> str:

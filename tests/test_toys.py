@@ -103,7 +103,7 @@ def test_the_doctor_says_what_a_device_is(board: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("micro.stream --device board --isa avx2", "--isa avx2: board: it has one instruction set"),
+        ("micro.stream --device board --isa avx2", "--isa avx2: board: it has only one instruction set"),
         ("micro.stream --device board --threads 2", "--threads 2: board: it is one core"),
         ("micro.stream --device board --cold a", "--cold a: board: it has no cache"),
         ("micro.stream --device board --cold all", "--cold all: board: it has no cache"),

@@ -148,4 +148,4 @@ def test_kernel_of_a_clashing_name_is_refused_in_a_line(tmp_path: Path) -> None:
     words = "--m 8 --n 8 --k 8 --variant numpy,mine.py:product --budget 1s"
     ran = run(ROOT, tmp_path, "-m", "micro.gemm", *words.split())
     assert ran.returncode == 2
-    assert ran.stderr.count("\n") == 1 and "in a checkout `kernels` is this suite's own folder" in ran.stderr
+    assert ran.stderr.count("\n") == 1 and "in a checkout, `kernels` is a folder of this suite" in ran.stderr

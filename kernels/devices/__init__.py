@@ -25,7 +25,7 @@ def check_name(name: str) -> None:
     """Raise UsageError if `name` does not begin with a kind of device; open nothing."""
     file = name.partition(":")[0]
     if file not in kinds():
-        raise UsageError(f"--device {name}: no device kind {file!r}; there are: {', '.join(kinds())}")
+        raise UsageError(f"--device {name}: no device kind {file!r}; choose from {', '.join(kinds())}")
 
 
 def _file(name: str) -> tuple[Any, str]:

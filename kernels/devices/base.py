@@ -62,7 +62,7 @@ class Row(Protocol):
 def written_for(variant: V, kind: Kind, name: str) -> V:
     """Return the variant if it is written for this kind of device, else raise Unavailable."""
     if variant.device != kind.kernels:
-        raise Unavailable(f"{variant.name} is a kernel for {variant.device}, not for {name}")
+        raise Unavailable(f"{variant.name} is written for {variant.device}, not for {name}")
     return variant
 
 

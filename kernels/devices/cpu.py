@@ -28,7 +28,7 @@ NORMALS = (1 << 22) + 64  # numbers that a block repeats: fp32 after 16 MiB and 
 def open_device(index: str = "") -> Cpu:
     """Return the only CPU device. Raises UsageError for an index other than 0."""
     if index not in ("", "0"):
-        raise UsageError(f"--device cpu:{index}: there is one CPU device, cpu; --threads says how many cores")
+        raise UsageError(f"--device cpu:{index}: the only CPU device is cpu; set the number of cores with --threads")
     return Cpu()
 
 
@@ -93,7 +93,7 @@ class Cpu:
         return 0.0
 
     def flush(self) -> None:
-        raise NotImplementedError("a CPU is made cold by rotating operands, see micro/worker/layout.py")
+        raise NotImplementedError("on a CPU, operands are made cold by rotation: see micro/worker/layout.py")
 
     def hold(self) -> None:
         pass

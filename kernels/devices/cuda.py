@@ -55,11 +55,11 @@ KIND = Kind(
     queue=512,  # kernels: a stream takes about 1022 before it blocks its caller
     alignment=512,  # bytes, as of CuPy's and PyTorch's allocators; cudaMalloc aligns to 256
     refuses={
-        "threads": "its kernels are launched from one",
-        "cold": "its cache is emptied as a whole: --cold all",
-        "isa": "it has one instruction set",
-        "heap": "it has its memory from its own allocator",
-        "preload": "its products are no library's of the processor",
+        "threads": "its kernels are launched from one thread",
+        "cold": "its cache can only be emptied completely: --cold all",
+        "isa": "it has only one instruction set",
+        "heap": "it uses its own memory allocator",
+        "preload": "its products do not use CPU libraries",
     },
     flushes=True,
     ceilings=("fma", "mma", "stream"),
@@ -88,14 +88,14 @@ def kind(index: str = "") -> Kind:
 def open_device(index: str = "") -> Cuda:
     """Open the GPU of this index. Raises Unavailable, and UsageError for an index without a GPU."""
     if not (index or "0").isdigit():
-        raise UsageError(f"--device cuda:{index}: give a number, as cuda:0")
+        raise UsageError(f"--device cuda:{index}: the index must be a number, e.g. cuda:0")
     if reason := cuda.missing():
         raise Unavailable(reason)
     import cupy
 
     count = cupy.cuda.runtime.getDeviceCount()
     if int(index or 0) >= count:
-        raise UsageError(f"--device cuda:{index}: there are {count}, from cuda:0 on")
+        raise UsageError(f"--device cuda:{index}: this machine has {count} CUDA device(s), numbered from 0")
     return Cuda(int(index or 0), cupy)
 
 

@@ -34,7 +34,7 @@ def kind(index: str = "") -> Kind:
     Raises UsageError if `index` is no kind of device."""
     playable = [name for name in devices.kinds() if name != NAME]
     if index not in ("", *playable):
-        raise UsageError(f"--device {NAME}:{index}: it plays one of {', '.join(playable)}")
+        raise UsageError(f"--device {NAME}:{index}: it can simulate only {', '.join(playable)}")
     played = devices.kind_of(index or "cpu")
     return dataclasses.replace(
         played,

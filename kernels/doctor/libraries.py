@@ -49,11 +49,11 @@ def opened(name: str) -> Library:
             env=suite.environment(),
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return _damaged(name, f"not opened: {summary(error)}")
+        return _damaged(name, f"cannot be loaded: {summary(error)}")
     # MKL_VERBOSE and others write to stdout too; a library that ends the process after the facts was opened.
     facts = next((line for line in ran.stdout.splitlines() if line.startswith('{"here"')), None)
     if facts is None:
-        return _damaged(name, f"opening it ended the process: {_end(ran.returncode, ran.stderr)}")
+        return _damaged(name, f"loading it ended the process: {_end(ran.returncode, ran.stderr)}")
     return Library(**json.loads(facts))
 
 

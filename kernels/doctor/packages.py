@@ -44,7 +44,7 @@ def _plain(name: str, module: str | None = None) -> Wanted:
 
 
 OPTIONAL = {
-    "torch": Wanted(_module("torch"), ("torch",), "pip install torch (README: the CPU build)"),
+    "torch": Wanted(_module("torch"), ("torch",), "pip install torch (for the CPU build see README)"),
     "mkl": Wanted(lambda: mkl.missing() is None, ("mkl",), "pip install mkl"),  # libraries, no module
     "numba": _plain("numba"),
     "cupy": Wanted(
@@ -96,9 +96,9 @@ def package(wanted: Wanted) -> Part:
     if not version:
         return _half("metadata without a version", wanted)
     if not there:
-        return _half(f"metadata of {version} and no package", wanted)
+        return _half(f"metadata of {version} without the package", wanted)
     if gone:
-        return _half(f"{len(gone)} of its libraries gone, {os.path.basename(gone[0])} first", wanted)
+        return _half(f"{len(gone)} of its libraries missing, e.g. {os.path.basename(gone[0])}", wanted)
     return Part(True, version)
 
 

@@ -15,6 +15,7 @@ WIDTH, LABEL = 100, 17  # columns
 Rows = Iterator[tuple[str, str]]
 VENDOR = "GenuineIntel"  # of processors and of MKL
 GEMM = "python -m micro.gemm --m 256 --n 2048 --k 2048 --trans nn"
+ALLOCATOR = "python -m micro.memory --allocator"
 WIDE = "avx512"
 
 
@@ -23,7 +24,7 @@ def lines(inventory: Inventory) -> list[str]:
     groups = {
         "devices": devices(inventory),
         "libraries": libraries(inventory),
-        "ways to a GPU": bindings(inventory),
+        "GPU bindings": bindings(inventory),
         "system": system(inventory),
         "tools": tools(inventory),
         "missing": missing(inventory),
@@ -76,24 +77,24 @@ def bindings(inventory: Inventory) -> Rows:
     for name, reason in inventory.bindings.items():
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
-        yield "here" if reason is None else "not here", ", ".join(names) + (f": {reason}" if reason else "")
+        yield "usable" if reason is None else "not usable", ", ".join(names) + (f": {reason}" if reason else "")
 
 
 def system(inventory: Inventory) -> Rows:
-    lasting = " (temporary: no lasting folder can be written)" if inventory.state_temporary else ""
+    lasting = " (temporary: no permanent folder is writable)" if inventory.state_temporary else ""
     yield "state folder", f"{inventory.state}{lasting}" if inventory.state else f"not known{_why(inventory, 'state')}"
     if (about := inventory.system) is None:
         yield "system", f"not known{_why(inventory, 'system')}"
         return
     yield "cores", _cores(about)
     yield "huge pages", f"transparent: {about.huge_pages}" if about.huge_pages else "not known"
-    steered = _variables(about.malloc_variables) or "no variable steers it"
+    steered = _variables(about.malloc_variables) or "default policy (no variable set)"
     yield "malloc", f"{about.libc or 'C library not known'}; {steered}"
-    yield "variables", _variables(about.variables) or "none that steers a library"
+    yield "variables", _variables(about.variables) or "none set that affect libraries"
 
 
 def _cores(about: System) -> str:
-    affinity = f"{len(about.affinity)} of" if about.affinity else "not known which of"
+    affinity = f"{len(about.affinity)} of" if about.affinity else "an unknown number of"
     quota = "not known" if about.limited is None else f"{about.quota:g} cores" if about.limited else "none"
     return f"may use {affinity} {about.cores or 'not known'}; cgroup quota: {quota}"
 
@@ -144,7 +145,7 @@ def _mkl(inventory: Inventory) -> Rows:
     if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(inventory):
         yield (
             "MKL",
-            f"this processor is {vendor}'s, and MKL has its best kernels for its own vendor's: {GEMM} "
+            f"MKL uses slower kernels on {vendor} processors than on Intel's: {GEMM} "
             f"--variant {inside[0]} --vary preload --preload none,mkl-intel",
         )
 
@@ -157,9 +158,9 @@ def _openblas(inventory: Inventory) -> Rows:
     command = f"{GEMM} --variant openblas --vary isa --isa default,"
     if blas.asked:
         best = WIDE if WIDE in _isa(inventory) else "avx2"
-        yield "OpenBLAS", f"OPENBLAS_CORETYPE={blas.asked} chooses its kernels: {command}{best}"
+        yield "OpenBLAS", f"OPENBLAS_CORETYPE={blas.asked} overrides its choice of kernels: {command}{best}"
     elif WIDE in _isa(inventory) and FAMILIES.get(blas.kernels) not in (None, WIDE):
-        yield "OpenBLAS", f"it takes {blas.kernels} kernels ({blas.isa}), and there is {WIDE}: {command}{WIDE}"
+        yield "OpenBLAS", f"it uses {blas.kernels} kernels ({blas.isa}) although {WIDE} is available: {command}{WIDE}"
 
 
 def _steering(inventory: Inventory) -> Rows:
@@ -167,9 +168,9 @@ def _steering(inventory: Inventory) -> Rows:
     if (about := inventory.system) is None:
         return
     if (about.libc or "").startswith("glibc") and not about.malloc_variables:
-        yield "malloc", "it gives large freed blocks back, and they fault in anew: python -m micro.memory --allocator"
+        yield "malloc", f"returns large freed blocks to the system; reusing them causes page faults: {ALLOCATOR}"
     if about.huge_pages == "never":
-        yield "huge pages", "transparent ones are off: python -m micro.memory --allocator, once they are on"
+        yield "huge pages", f"transparent huge pages are off: enable them, then run {ALLOCATOR}"
 
 
 def _why(inventory: Inventory, key: str) -> str:

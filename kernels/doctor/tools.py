@@ -37,7 +37,7 @@ def c_compiler() -> Part:
     try:
         path, version = build.compiler()
     except Unavailable:
-        return Part(False, None, "no C compiler; $CC may name one", INSTALL["cc"])
+        return Part(False, None, "no C compiler found; or set $CC", INSTALL["cc"])
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
         trial = _run([path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"], TRIAL)
@@ -71,7 +71,7 @@ def program(name: str, programs: Sequence[str | None]) -> Part:
     lines = [line.strip() for line in (reply.stdout + reply.stderr).splitlines() if line.strip()]
     if reply.returncode or not lines:
         # Ubuntu's perf is a script that finds no perf for the running kernel.
-        return Part(False, None, f"{path} does not run: {(lines or ['no answer'])[0]}", INSTALL[name])
+        return Part(False, None, f"{path} does not run: {(lines or ['no output'])[0]}", INSTALL[name])
     version = next((line for line in lines if "release" in line), lines[0])  # nvcc's, after its copyright
     return Part(True, version.removeprefix("Cuda compilation tools, ").removeprefix("perf version "))
 

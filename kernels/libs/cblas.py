@@ -30,7 +30,7 @@ class Blas:
         """Set the number of threads; raise Unavailable if the library, which may cap it, runs another."""
         self.set_threads(threads)
         if (there := self.get_threads()) != threads:
-            raise Unavailable(f"{self.name} runs {there} threads where {threads} were asked")
+            raise Unavailable(f"{self.name} runs {there} threads instead of {threads}")
 
 
 def describe(load: Callable[[], Blas]) -> Callable[[], tuple[str | None, str | None]]:

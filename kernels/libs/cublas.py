@@ -64,7 +64,7 @@ def open_handle(stream: int, workspace: int, library: Any = None) -> Handle:
     library = library or cuda.load("cublas")
     handle = ctypes.c_void_p()
     if status := library.cublasCreate_v2(ctypes.byref(handle)):
-        raise Unavailable(f"cublasCreate answers {status}: no usable GPU in this process")
+        raise Unavailable(f"cublasCreate returned {status}: no usable GPU in this process")
     number = INT()
     library.cublasGetVersion_v2(handle, ctypes.byref(number))
     blas = Handle(library, handle, f"cuBLAS {dotted(number.value)}", stream, workspace)
@@ -171,7 +171,7 @@ def refused(text: Any, name: str, status: int) -> LaunchError:
     """Return the exception for a status; `text`: the library's function that returns its description."""
     text.restype = ctypes.c_char_p
     words = text(INT(status))
-    return LaunchError(f"{name} answers {status}: {words.decode() if words else 'unknown'}")
+    return LaunchError(f"{name} returned {status}: {words.decode() if words else 'unknown'}")
 
 
 def prepared(

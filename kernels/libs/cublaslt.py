@@ -77,7 +77,7 @@ def open_handle(stream: int, workspace_address: int, workspace_bytes: int, libra
     library = library or cuda.load("cublasLt")
     handle = ctypes.c_void_p()
     if status := library.cublasLtCreate(ctypes.byref(handle)):
-        raise Unavailable(f"cublasLtCreate answers {status}: no usable GPU in this process")
+        raise Unavailable(f"cublasLtCreate returned {status}: no usable GPU in this process")
     number = library.cublasLtGetVersion
     number.restype = SIZE
     version = f"cuBLASLt {cublas.dotted(number())}"
@@ -141,7 +141,7 @@ def matmul(on: Handle, algorithm: Algorithm, scale: tuple[float, float], a: int,
     Raises LaunchError if the handle's workspace is too small."""
     if algorithm.workspace > on.workspace_bytes:
         needs = f"needs {algorithm.workspace} bytes of workspace"
-        raise LaunchError(f"the algorithm {needs}: its handle has {on.workspace_bytes}")
+        raise LaunchError(f"the algorithm {needs}, the handle has only {on.workspace_bytes}")
     alpha, beta = FLOAT(scale[0]), FLOAT(scale[1])
     chosen, product = ALGO.from_buffer_copy(algorithm.data), algorithm.product
     inputs = (ctypes.byref(alpha), POINTER(a), product.a, POINTER(b), product.b)

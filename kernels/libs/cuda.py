@@ -37,15 +37,15 @@ def driver_here() -> bool:
 def driver_missing() -> str | None:
     """Return why nothing can run on a GPU here (no driver, no GPU), or None if it can."""
     if not driver_here():
-        return f"no NVIDIA driver: {DRIVER} is not on this machine"
+        return f"no NVIDIA driver: {DRIVER} not found"
     driver, count = ctypes.CDLL(DRIVER), ctypes.c_int(0)
     try:
         if code := driver.cuInit(ctypes.c_uint(0)):
-            return f"the NVIDIA driver is here and finds no GPU (cuInit answers {code}): see nvidia-smi"
+            return f"the NVIDIA driver is installed but finds no GPU (cuInit returned {code}): see nvidia-smi"
         if driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-            return "the NVIDIA driver is here and counts no GPU: see nvidia-smi, CUDA_VISIBLE_DEVICES"
+            return "the NVIDIA driver is installed but reports 0 GPUs: see nvidia-smi, CUDA_VISIBLE_DEVICES"
     except AttributeError as error:
-        return f"{DRIVER} is here and is no driver of NVIDIA's ({error}): see nvidia-smi"
+        return f"{DRIVER} exists but is not NVIDIA's driver ({error}): see nvidia-smi"
     return None
 
 
@@ -71,7 +71,7 @@ def load(name: str) -> ctypes.CDLL:
     except (DynamicLibNotFoundError, ValueError) as error:  # before pathfinder 1.4 an unknown name is a ValueError
         if place := _installed(name):
             return ctypes.CDLL(place)
-        raise Unavailable(f"lib{name} is not here: {str(error).splitlines()[0]}: {EXTRA}") from None
+        raise Unavailable(f"lib{name} cannot be loaded: {str(error).splitlines()[0]}: {EXTRA}") from None
 
 
 def _installed(name: str) -> str | None:

@@ -131,7 +131,7 @@ class Cudnn:
             last(words, SIZE(len(words)))
         detail = " ".join(words.value.decode(errors="replace").split())
         kind = Unavailable if status in NOT_SUPPORTED else LaunchError
-        raise kind(f"{name} answers {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
+        raise kind(f"{name} returned {status}: {(text(INT(status)) or b'').decode()} {detail}".strip())
 
     def call(self, name: str, *arguments: Any) -> None:
         self.check(name, getattr(self.api, name)(*arguments))

@@ -57,7 +57,7 @@ def load() -> Any:
     version = str(cudnn.__version__)
     release = tuple(int(word) for word in re.findall(r"\d+", version)[:2])
     if not RELEASES[0] <= release <= RELEASES[1]:
-        raise Unavailable(f"{PACKAGE} {version} lists no engines: {INSTALL}")
+        raise Unavailable(f"{PACKAGE} {version} cannot list engines: {INSTALL}")
     return cudnn
 
 
@@ -123,10 +123,10 @@ def engine(cudnn: Any, op: str, layer: Layer, index: int, without: tuple[str, ..
     not support this problem."""
     convolution = graph(cudnn, op, layer, **where)
     if index >= (count := convolution.graph.get_engine_count()):
-        raise Unavailable(f"this release of cuDNN has engines 0 to {count - 1} for it")
+        raise Unavailable(f"this cuDNN release has only engines 0 to {count - 1} for this problem")
     convolution.graph.create_execution_plan(index, {})
     if not convolution.graph.get_execution_plan_count():
-        raise Unavailable("this engine makes no plan for it")
+        raise Unavailable("this engine has no plan for this problem")
     return _without(cudnn, convolution, without)
 
 

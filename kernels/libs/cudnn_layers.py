@@ -24,7 +24,7 @@ Operand = tuple[ctypes.c_void_p, int]
 
 def too_many(elements: int, option: str = "--images") -> str | None:
     """Return why a tensor is too large for cuDNN, or None if it fits; `option`: the option to reduce."""
-    return f"cuDNN counts {elements} elements in 32 bits: a smaller {option}" if elements >= MOST else None
+    return f"{elements} elements exceed cuDNN's 32-bit index: use a smaller {option}" if elements >= MOST else None
 
 
 def pooling(on: Cudnn, mode: str, window: int, stride: int) -> ctypes.c_void_p:

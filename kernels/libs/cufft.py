@@ -71,7 +71,7 @@ def plan(
     """Plan `count` frames of `lengths` (rows, columns) by `layout`. Raises LaunchError, Unavailable."""
     api, number, nbytes = library or cuda.load("cufft"), INT(), SIZE()
     if status := api.cufftCreate(ctypes.byref(number)):
-        raise Unavailable(f"cufftCreate answers {_status_text(status)}: no usable GPU in this process")
+        raise Unavailable(f"cufftCreate returned {_status_text(status)}: no usable GPU in this process")
     check("cufftSetAutoAllocation", api.cufftSetAutoAllocation(number, INT(0)))
     answer = api.cufftMakePlanMany(number, *layout(lengths, count, inverse, behind), ctypes.byref(nbytes))
     check("cufftMakePlanMany", answer)
@@ -84,7 +84,7 @@ def plan(
 def check(name: str, status: int) -> None:
     """Raise Unavailable for an unsupported size or too little memory, LaunchError for other failures."""
     if status:
-        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} answers {_status_text(status)}")
+        raise (Unavailable if status in REFUSALS else LaunchError)(f"{name} returned {_status_text(status)}")
 
 
 def _status_text(status: int) -> str:

@@ -53,7 +53,7 @@ def open_handle(stream: int, library: Any = None) -> Handle:
     """Open a handle on `stream`. Raises Unavailable, LaunchError."""
     api, handle = library or cuda.load("cusparse"), POINTER()
     if status := api.cusparseCreate(ctypes.byref(handle)):
-        raise Unavailable(f"cusparseCreate answers {status}: no usable GPU in this process")
+        raise Unavailable(f"cusparseCreate returned {status}: no usable GPU in this process")
     on = Handle(api, handle)
     weakref.finalize(on, api.cusparseDestroy, handle).atexit = False  # then the context may be gone
     on.check("cusparseSetStream", api.cusparseSetStream(handle, POINTER(stream)))

@@ -26,7 +26,7 @@ def api() -> Any:
 def check(name: str, status: int) -> None:
     """Raise LaunchError for a status other than success."""
     if status:
-        raise LaunchError(f"{name} answers {status}")
+        raise LaunchError(f"{name} returned {status}")
 
 
 def function(cubin: Path, name: str) -> ctypes.c_void_p:

@@ -15,7 +15,7 @@ from kernels.libs import cuda as nvidia
 from kernels.provider import Provider
 
 QUIET = "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"
-REMEDY = "set CUDA_HOME to a CUDA toolkit, in whose nvvm folder numba finds libnvvm and libdevice"
+REMEDY = "set CUDA_HOME to a CUDA toolkit whose nvvm folder has libnvvm and libdevice"
 NEWER = "pip install --upgrade numba-cuda, or an older NumPy"
 
 missing = partial(_optional.missing, "numba")

@@ -28,7 +28,7 @@ def missing() -> str | None:
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
-        return f"no NVIDIA driver: {LIBRARY} is not on this machine"
+        return f"no NVIDIA driver: {LIBRARY} not found"
     return cuda.package("pynvml", INSTALL)
 
 
@@ -96,7 +96,7 @@ def open_gpu(bus_id: str) -> Gpu:
         api.nvmlInit()
         return Gpu(api, api.nvmlDeviceGetHandleByPciBusId(bus_id))
     except Exception as error:  # NVMLError, unnamed before the import, and those of a broken package
-        raise Unavailable(f"NVML has no GPU at {bus_id} ({summary(error)}): see nvidia-smi") from None
+        raise Unavailable(f"NVML reports no GPU at {bus_id} ({summary(error)}): see nvidia-smi") from None
 
 
 def _answer(api: Any, names: str, *arguments: Any) -> Any:

@@ -94,15 +94,15 @@ class OneDnn:
         place = POINTER()
         if status := self.library[f"dnnl_{function}"](ctypes.byref(place), *arguments):
             if status == UNIMPLEMENTED:
-                raise Unavailable(f"{self.version} has no such kernel for this problem and these instructions")
-            raise Unavailable(f"{self.version}: dnnl_{function} fails with status {status}")
+                raise Unavailable(f"{self.version} has no such kernel for this problem and instruction set")
+            raise Unavailable(f"{self.version}: dnnl_{function} returned status {status}")
         return Handle(place, self.library[f"dnnl_{kind}_destroy"], needs)
 
     def limit(self, threads: int) -> None:
         """Set the threads of GNU's OpenMP, which oneDNN uses. Raises Unavailable if OpenMP runs others."""
         self.library["omp_set_num_threads"](threads)
         if (there := self.library["omp_get_max_threads"]()) != threads:
-            raise Unavailable(f"{self.version} runs {there} threads where {threads} were asked")
+            raise Unavailable(f"{self.version} runs {there} threads instead of {threads}")
 
     def address(self, function: str) -> int:
         """Return the address of dnnl_FUNCTION, for a compiled caller."""

@@ -20,7 +20,7 @@ from kernels.provider import Provider
 def missing(owner: str) -> str | None:
     """Return why the package `owner` has no OpenBLAS, or None if it has; import nothing."""
     if path(owner) is None:
-        return f"{owner} here bundles no OpenBLAS: install the wheel (pip install {owner})"
+        return f"this {owner} does not bundle OpenBLAS: install the wheel (pip install {owner})"
     return None
 
 
@@ -48,7 +48,7 @@ def load(owner: str) -> Blas:
         if sgemm:
             break
     else:
-        raise Unavailable(f"{file.name} exports no cblas_sgemm under a known name")
+        raise Unavailable(f"{file.name} exports no known symbol of cblas_sgemm")
 
     def get(name: str) -> ctypes._NamedFuncPointer:
         return library[f"{prefix}openblas_{name}{suffix}"]

@@ -33,7 +33,7 @@ def _installed(stem: str, package: str) -> Path:
     for folder in (*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)), *FOLDERS):
         if files := sorted(Path(folder).glob(f"lib{stem}.so*")):
             return files[0]
-    raise Unavailable(f"no lib{stem} here: apt-get install {package} (Debian 12)")
+    raise Unavailable(f"lib{stem} not found: apt-get install {package} (Debian 12)")
 
 
 # The function that builds or finds a library's file, by name.
@@ -53,9 +53,9 @@ def words(asked: str) -> tuple[str, ...]:
     names = () if asked == NONE else tuple(asked.split("+"))
     for word in names:
         if word not in WORDS:
-            raise UsageError(f"--preload {asked}: there are {NONE}, {', '.join(WORDS)}, and several joined by +")
+            raise UsageError(f"--preload {asked}: choose from {NONE}, {', '.join(WORDS)}; join several by +")
     if len(set(names)) < len(names) or len(set(names) & set(ALLOCATORS)) > 1:
-        raise UsageError(f"--preload {asked}: each once, and one allocator")
+        raise UsageError(f"--preload {asked}: name each library once, and at most one allocator")
     return names
 
 
@@ -89,7 +89,7 @@ def variables(asked: str) -> dict[str, str]:
     if not names:
         return {}
     if sys.platform != "linux":
-        raise Unavailable(f"--preload {asked}: this is for Linux's dynamic linker")
+        raise Unavailable(f"--preload {asked}: requires Linux's dynamic linker")
     files = [str(library(word)) for word in names]
     return {"LD_PRELOAD": " ".join([*files, *filter(None, [os.environ.get("LD_PRELOAD")])])}
 

@@ -20,7 +20,7 @@ from kernels.libs import cuda
 from kernels.provider import Provider
 
 EXTRA = "pip install 'kernelgap[pycuda]'"
-REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda, which builds it for the CUDA that is here"
+REBUILD = "pip install --force-reinstall --no-cache-dir --no-deps pycuda (builds it for the installed CUDA)"
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 TIES = 2  # events that order PyCUDA's stream and the caller's, each an entry in a queue as a kernel is
@@ -97,7 +97,7 @@ class Side:
     def check(self, name: str, status: int) -> None:
         """Raise LaunchError for a status other than success."""
         if status:
-            raise LaunchError(f"{name} answers {status}")
+            raise LaunchError(f"{name} returned {status}")
 
 
 def open_side(caller: int, library: Any = None) -> Side:
@@ -107,7 +107,7 @@ def open_side(caller: int, library: Any = None) -> Side:
     fork, join = POINTER(), POINTER()
     for event in (fork, join):
         if status := api.cuEventCreate(ctypes.byref(event), UNSIGNED(NO_TIMING)):
-            raise Unavailable(f"cuEventCreate answers {status}: no usable GPU in this process")
+            raise Unavailable(f"cuEventCreate returned {status}: no usable GPU in this process")
     return Side(driver, api, caller, driver.Stream(NON_BLOCKING), fork, join)
 
 

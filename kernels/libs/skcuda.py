@@ -132,7 +132,7 @@ def _soname() -> str:
     library, numbers = cuda.load("cublas"), (ctypes.c_int(), ctypes.c_int())
     for which, number in zip((MAJOR, MINOR), numbers, strict=True):
         if status := library.cublasGetProperty(ctypes.c_int(which), ctypes.byref(number)):
-            raise Unavailable(f"cublasGetProperty answers {status}: {cuda.EXTRA}")
+            raise Unavailable(f"cublasGetProperty returned {status}: {cuda.EXTRA}")
     return f"libcublas.so.{numbers[0].value}.{numbers[1].value}"
 
 

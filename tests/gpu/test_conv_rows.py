@@ -109,7 +109,7 @@ def test_a_choice_leaves_out_tiles_that_no_bound_judges(r: int, math: str, names
     first = "FFT" if math == "default" else "WINOGRAD_NONFUSED" if names else "GEMM"
     assert cudnn_rows._first(told, problem, math, 10)["algorithm"] == first
     assert cudnn_rows._first(told[3:], problem, math, 9)["algorithm"] == "GEMM"
-    with pytest.raises(Unavailable, match="no algorithm that works in 8 bytes"):
+    with pytest.raises(Unavailable, match="no algorithm that fits 8 bytes"):
         cudnn_rows._first(told[2:], problem, math, 8)
 
 
@@ -142,12 +142,12 @@ def test_a_plan_is_what_was_asked_for(
     ("name", "edge", "why"),
     [
         ("cudnn-engine:2", 3, "CUDNN_STATUS_NOT_SUPPORTED"),
-        ("cudnn-engine:38", 3, "Deselecting execution plan (its numerical notes: it rounds factors"),
+        ("cudnn-engine:38", 3, "Deselecting execution plan (excluded by numerical notes: rounded factors"),
         ("cudnn-engine:22:tf32", 3, "Deselecting execution plan"),  # half precision
-        ("cudnn-engine:81", 3, "this release of cuDNN has engines 0 to 80 for it"),
+        ("cudnn-engine:81", 3, "this cuDNN release has only engines 0 to 80 for this problem"),
         ("cudnn-engine:6:tf32", 5, "Deselecting execution plan"),  # tiles of 13 × 13
-        ("cudnn-plan:a:7", 3, "cuDNN ranks 3 plans for it in mode A"),
-        ("cudnn-plan:b:0", 3, "it works in 8192 bytes beside the operands: --workspace 8192"),
+        ("cudnn-plan:a:7", 3, "cuDNN ranks only 3 plans for this problem in mode A"),
+        ("cudnn-plan:b:0", 3, "needs 8192 bytes of workspace: --workspace 8192"),
     ],
 )
 def test_a_plan_that_is_not_taken_is_a_reason(device: Cuda, name: str, edge: int, why: str) -> None:
@@ -207,5 +207,5 @@ def test_no_plan_by_such_a_name(name: str) -> None:
 @pytest.mark.skipif(REAL, reason="how much it asks for is the library's affair")
 def test_an_algorithm_that_asks_for_more_than_the_workspace_is_not_run(device: Cuda) -> None:
     setting = Setting(device=device.name, workspace=100)
-    with pytest.raises(Unavailable, match="it works in 8192 bytes beside the operands: --workspace 8192"):
+    with pytest.raises(Unavailable, match="needs 8192 bytes of workspace: --workspace 8192"):
         find("conv", "cudnn-gemm").prepare(Conv(**SIZES[0]), device, setting)

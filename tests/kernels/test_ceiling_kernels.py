@@ -106,7 +106,7 @@ def test_a_team_is_as_large_as_its_problem() -> None:
     isa = instruction_sets()[-1]
     with pytest.raises(Unavailable, match="takes 2 threads: --threads 2"):
         find("fma", "c").prepare(Fma(isa, 64, PEAK[isa], 2), CPU, Setting())
-    with pytest.raises(Unavailable, match=f"no core of its own for each of {CORES + 1} threads"):
+    with pytest.raises(Unavailable, match=f"fewer cores than the {CORES + 1} threads"):
         team.gather(CORES + 1)
     with pytest.raises(UsageError, match="--unit amxint8: it does not multiply bf16"):
         Mma("bf16", "amxint8")

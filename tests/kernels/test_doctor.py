@@ -58,7 +58,7 @@ def test_the_screen_has_its_groups_and_fits_100_columns(own_state: Path, capsys:
     assert [x for x in titles if x not in ("missing", "may cost time")] == [
         "devices",
         "libraries",
-        "ways to a GPU",
+        "GPU bindings",
         "system",
         "tools",
     ]
@@ -138,7 +138,7 @@ def test_a_home_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, 
     try:
         found = survey.survey()
         assert found.works and found.state_temporary
-        assert "(temporary: no lasting" in " ".join(shown(found).split())
+        assert "(temporary: no permanent" in " ".join(shown(found).split())
     finally:
         state.folder.cache_clear()
 
@@ -162,7 +162,7 @@ HALF = packages._plain("half")
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"half-1.5.dist-info/METADATA": METADATA, "half/left.txt": ""}, "metadata of 1.5 and no package"),
+        ({"half-1.5.dist-info/METADATA": METADATA, "half/left.txt": ""}, "metadata of 1.5 without the package"),
         ({"half/__init__.py": "raise SystemExit('imported')"}, "no metadata"),
         ({"half/__init__.py": "", "half-1.5.dist-info/METADATA": "Name: half\n"}, "metadata without a version"),
         (
@@ -171,7 +171,7 @@ HALF = packages._plain("half")
                 "half-1.5.dist-info/METADATA": METADATA,
                 "half-1.5.dist-info/RECORD": "half/__init__.py,,\nhalf/core.so,,\nhalf/libx.so.2,sha256=1,7\n",
             },
-            "2 of its libraries gone, core.so first",
+            "2 of its libraries missing, e.g. core.so first",
         ),
     ],
 )
@@ -207,14 +207,14 @@ case "$*" in
 esac""")
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
-    reason = "opening it ended the process: SIGBUS, bad page"
+    reason = "loading it ended the process: SIGBUS, bad page"
     again = "pip install --force-reinstall scipy"
     assert libraries.opened("OpenBLAS of scipy") == libraries.Library(False, reason=reason, install=again)
     assert libraries.opened("MKL") == libraries.Library(True, "MKL 1")
     fake.write_text(f"#!/bin/sh\necho '{here}'\nkill -SEGV $$")
     assert libraries.opened("MKL") == libraries.Library(True, "MKL 1")  # it was opened, and damages its end
     fake.write_text("#!/bin/sh\nexit 0")
-    assert libraries.opened("MKL").reason == "opening it ended the process: exit code 0"
+    assert libraries.opened("MKL").reason == "loading it ended the process: exit code 0"
     fake.write_text("#!/bin/sh\nexec sleep 60")
     monkeypatch.setattr(libraries, "PATIENCE", 0.1)
     assert (libraries.opened("MKL").reason or "").startswith("not opened: TimeoutExpired")
@@ -258,8 +258,8 @@ def test_the_ways_are_on_the_screen_and_in_the_document(
     told = replace(here, bindings={"cuBLAS": None, "CuPy": "eaten", "PyCUDA": "eaten"})
     monkeypatch.setattr(survey, "survey", lambda: told)
     main([])
-    group = capsys.readouterr().out.partition("\nways to a GPU\n")[2].splitlines()[:2]
-    assert [" ".join(line.split()) for line in group] == ["here cuBLAS", "not here CuPy, PyCUDA: eaten"]
+    group = capsys.readouterr().out.partition("\nGPU bindings\n")[2].splitlines()[:2]
+    assert [" ".join(line.split()) for line in group] == ["usable cuBLAS", "not usable CuPy, PyCUDA: eaten"]
     main(["--json"])
     assert json.loads(capsys.readouterr().out)["bindings"] == told.bindings
 
@@ -301,11 +301,11 @@ def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None
 
 def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
     cases = {
-        "this processor is AuthenticAMD's": cpu(plain, vendor="AuthenticAMD"),
-        "it takes Zen kernels (avx2), and there is avx512": blas(plain, kernels="Zen", isa="avx2"),
-        "OPENBLAS_CORETYPE=Haswell chooses its kernels": blas(plain, kernels="Haswell", asked="Haswell"),
-        "large freed blocks back": system(plain, malloc_variables={}),
-        "transparent ones are off": system(plain, huge_pages="never"),
+        "MKL uses slower kernels on AuthenticAMD": cpu(plain, vendor="AuthenticAMD"),
+        "it uses Zen kernels (avx2) although avx512": blas(plain, kernels="Zen", isa="avx2"),
+        "OPENBLAS_CORETYPE=Haswell overrides its choice of kernels": blas(plain, kernels="Haswell", asked="Haswell"),
+        "returns large freed blocks": system(plain, malloc_variables={}),
+        "transparent huge pages are off": system(plain, huge_pages="never"),
     }
     for said, found in cases.items():
         ((_, text),) = remarks(found)

@@ -39,7 +39,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 @pytest.mark.parametrize(
     ("name", "reason", "install"),
     [
-        ("cc", "no C compiler; $CC may name one", "apt install gcc libc6-dev (on Debian)"),
+        ("cc", "no C compiler found; or set $CC", "apt install gcc libc6-dev (on Debian)"),
         ("c++", "not found", "apt install g++ (on Debian)"),
         ("perf", "not found", "apt install linux-perf (on Debian; on Ubuntu linux-tools-generic)"),
     ],
@@ -145,7 +145,7 @@ def test_the_least_quota_of_all_cgroups_above_holds(
     [
         ((0, 1, 2, 5), True, 1.5, "may use 4 of 8; cgroup quota: 1.5 cores"),
         ((3,), False, None, "may use 1 of 8; cgroup quota: none"),
-        (None, None, None, "may use not known which of 8; cgroup quota: not known"),
+        (None, None, None, "may use an unknown number of 8; cgroup quota: not known"),
     ],
 )
 def test_cores_as_a_person_reads_them(

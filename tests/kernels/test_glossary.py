@@ -75,7 +75,7 @@ def test_a_direction_of_its_own_is_refused() -> None:
 
 IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
     ("activation", {"count": 8, "kind": "gelu"}, "--kind gelu"),
-    ("activation", {"count": 8, "phase": "sideways"}, "--phase sideways: there are forward, dgrad"),
+    ("activation", {"count": 8, "phase": "sideways"}, "--phase sideways: choose from forward, dgrad"),
     ("biasact", {"rows": 1, "cols": 1, "terms": 2, "phase": "dgrad"}, "--terms 2"),
     ("cast", {"values": 8, "convert": "f16-f32"}, "--convert f16-f32"),
     ("chain", {"size": 6}, "--size 6: take a multiple of 4"),
@@ -108,7 +108,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
         {"images": 1, "channels": 1, "size": 8, "pool": "avg", "relu": "yes"},
         "--relu yes: .* does not commute",
     ),
-    ("spmm", {"m": 1, "n": 1, "k": 1, "density": -0.1}, r"--density -0\.1: take 0 or more"),
+    ("spmm", {"m": 1, "n": 1, "k": 1, "density": -0.1}, r"--density -0\.1: must be 0 or more"),
     *(
         ("update", {"m": 4, "n": 4, "k": 4} | fields, f"--{name} ")
         for name, fields in (("mu", {"mu": 1.0}), ("lr", {"decay": 2.0}), ("lr", {"lr": -1.0}), ("k", {"k": 0}))

@@ -31,10 +31,10 @@ assert (c == 4).all(), c
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("mkl", "there are none, mkl-intel"),
-        ("mkl-intel+mkl-intel", "each once"),
-        ("jemalloc+tcmalloc", "one allocator"),
-        ("none+mkl-intel", "there are none, mkl-intel"),
+        ("mkl", "choose from none, mkl-intel"),
+        ("mkl-intel+mkl-intel", "each library once"),
+        ("jemalloc+tcmalloc", "at most one allocator"),
+        ("none+mkl-intel", "choose from none, mkl-intel"),
     ],
 )
 def test_what_is_no_list_of_libraries_is_refused(asked: str, reason: str) -> None:

@@ -61,7 +61,7 @@ def test_a_width_is_the_one_that_is_told(width: str) -> None:
 def test_a_width_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
     row = find("saxpy", width)
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("native",))
-    assert row.accepts(Saxpy(64, "warm")) == f"this processor has no {WIDTHS[width][0]}"
+    assert row.accepts(Saxpy(64, "warm")) == f"this processor lacks {WIDTHS[width][0]}"
     monkeypatch.setattr("kernels.devices.cpu.instruction_sets", lambda: ("sse", "avx2", "avx512"))
     assert row.accepts(Saxpy(64, "warm")) is None
     assert "--state warm" in (row.accepts(Saxpy(64, "flushed")) or "")

@@ -147,7 +147,7 @@ def test_a_function_s_precision_is_its_own(place: Path) -> None:
 @pytest.mark.parametrize("precision", ["fp64", "banana", None])
 def test_a_precision_that_is_not_known_is_refused_by_name(place: Path, precision: object) -> None:
     (place / "p.py").write_text(f"def p(problem, a, b, c): ...\np.precision = {precision!r}\n")
-    with pytest.raises(UsageError, match=f"p.py:p: its precision {precision!r}: there are fp32, "):
+    with pytest.raises(UsageError, match=f"p.py:p: precision {precision!r}: choose from fp32, "):
         load(f"{place}/p.py:p")
 
 
@@ -180,13 +180,13 @@ def test_the_record_s_kernel_holds_file_and_digest(place: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "told"),
     [
-        ("NUMBER = 5", "NUMBER", "neither a function nor a Variant"),
+        ("NUMBER = 5", "NUMBER", "must be a function or a Variant"),
         ("", "missing", "mine.py has no missing; it has no function"),
         ("raise ValueError('my own\\ntrouble')", "f", "ValueError: my own"),
         ("import no_such_package", "f", "No module named 'no_such_package'"),
         ("def (", "f", "SyntaxError"),
         ("1 / 0", "f", "ZeroDivisionError"),
-        (None, "f", "there is no file"),
+        (None, "f", "no file"),
         ("import sys\nsys.exit(0)", "f", "SystemExit"),
     ],
 )

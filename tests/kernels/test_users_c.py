@@ -82,8 +82,8 @@ def test_words_and_fractions_are_not_passed() -> None:
     [
         ("mine.c:hidden", r"mine\.c exports no function hidden: it must not be static"),
         ("mine.so:nothing", r"mine\.so exports no function nothing: "),
-        ("none.c:product", r"there is no file .*none\.c$"),
-        ("none.so:product", r"there is no file .*none\.so$"),
+        ("none.c:product", r"no file .*none\.c$"),
+        ("none.so:product", r"no file .*none\.so$"),
         ("broken.c:product", r"broken\.c does not compile: .*error"),
         ("text.so:product", r"it cannot be loaded: .*text\.so"),
     ],
@@ -98,5 +98,5 @@ def test_what_is_none_is_said_in_one_line(place: Path, name: str, complaint: str
 
 @pytest.mark.parametrize("file", ["mine.c", "mine.so"])
 def test_a_file_without_a_function_is_asked_for_one(file: str) -> None:
-    with pytest.raises(UsageError, match=f"name a function in it, as {file}:product$"):
+    with pytest.raises(UsageError, match=f"name a function of the file, e.g. {file}:product$"):
         catalog.find("gemm", file)

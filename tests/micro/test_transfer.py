@@ -128,12 +128,12 @@ def test_gradients_have_the_sizes_of_the_texts() -> None:
 def test_sizes_that_are_none_are_usage() -> None:
     fcn_r = "the gradient of --buffers fcn-r has 56823848 bytes; leave one of the two out"
     refused: dict[tuple[Any, ...], str] = {
-        (3,): "--size 3: take 4 or more",
-        (-4,): "--size -4: take 4 or more",
+        (3,): "--size 3: must be 4 or more",
+        (-4,): "--size -4: must be 4 or more",
         (6,): "--size 6: take a multiple of 4",
         (4, "hundred"): "--size 4: take a multiple of 400",
         (4096, "fcn-r"): f"--size 4096: {fcn_r}",
-        (0, "nobody"): "--buffers nobody: there are one, hundred, fcn-s",
+        (0, "nobody"): "--buffers nobody: choose from one, hundred, fcn-s",
     }
     for fields, why in refused.items():
         with pytest.raises(UsageError, match=f"^{why}"):

@@ -39,7 +39,7 @@ def errors(folder: Path, flags: tuple[str, ...], source: Path = maths.MATHS, ste
 @pytest.mark.parametrize("name", SETS)
 def test_functions_keep_what_is_promised(name: str, tmp_path: Path) -> None:
     if name not in instruction_sets():
-        pytest.skip(f"this processor has no {name}")
+        pytest.skip(f"this processor lacks {name}")
     found = errors(tmp_path, SETS[name])
     assert found.keys() == PROMISED.keys()
     assert {name: error for name, error in found.items() if error > PROMISED[name]} == {}

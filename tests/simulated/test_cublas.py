@@ -150,8 +150,8 @@ def driver(init: int, count: int) -> Any:
 @pytest.mark.parametrize(
     ("init", "count", "told"),
     [
-        (100, 0, "finds no GPU .cuInit answers 100."),
-        (0, 0, "counts no GPU"),
+        (100, 0, "finds no GPU .cuInit returned 100."),
+        (0, 0, "reports 0 GPUs"),
         (0, 1, "^cupy is not installed: pip install 'kernelgap.cuda13.'$"),
     ],
 )
@@ -175,30 +175,30 @@ FAILS: list[tuple[Any, Callable[[Any], object], type[Exception], str]] = [
         Cublas(),
         lambda x: cublas.open_handle(5, 4096 + 64, x),
         LaunchError,
-        "cublasSetWorkspace answers 7: CUBLAS_STATUS_7",
+        "cublasSetWorkspace returned 7: CUBLAS_STATUS_7",
     ),
-    (Cublas(Create_v2=1), lambda x: cublas.open_handle(0, 0, x), Unavailable, "cublasCreate answers 1: no usable GPU"),
+    (Cublas(Create_v2=1), lambda x: cublas.open_handle(0, 0, x), Unavailable, "cublasCreate returned 1: no usable GPU"),
     (
         Cublas(SetMathMode=14),
         lambda x: cublas.open_handle(0, 0, x).math(cublas.TF32_MATH),
         LaunchError,
-        "cublasSetMathMode answers 14: CUBLAS_STATUS_14",
+        "cublasSetMathMode returned 14: CUBLAS_STATUS_14",
     ),
     (
         Cublas(Sgemm_v2=14),
         lambda x: cublas.sgemm(cublas.open_handle(0, 0, x), (0, 0), (2, 2, 2), (1.0, 0.0), *PLACES)(),
         LaunchError,
-        "cublasSgemm answers 14",
+        "cublasSgemm returned 14",
     ),
-    (CublasLt(Create=1), opened, Unavailable, "cublasLtCreate answers 1: no usable GPU"),
-    (CublasLt(Matmul=13), lambda x: called(x, 0)(), LaunchError, "cublasLtMatmul answers 13: CUBLAS_STATUS_13"),
-    (CublasLt(), lambda x: called(x, 2, 1 << 20), LaunchError, "needs 1048576 bytes of workspace: its handle has 8192"),
+    (CublasLt(Create=1), opened, Unavailable, "cublasLtCreate returned 1: no usable GPU"),
+    (CublasLt(Matmul=13), lambda x: called(x, 0)(), LaunchError, "cublasLtMatmul returned 13: CUBLAS_STATUS_13"),
+    (CublasLt(), lambda x: called(x, 2, 1 << 20), LaunchError, "1048576 bytes of workspace, the handle has only 8192"),
     *(
         (
             CublasLt(**{name: 3}),
             lambda x: planned(opened(x)),
             LaunchError,
-            f"{name.rstrip('2')} answers 3: CUBLAS_STATUS_3",
+            f"{name.rstrip('2')} returned 3: CUBLAS_STATUS_3",
         )
         for name in ("MatmulDescCreate", "MatrixLayoutCreate2", "MatmulPreferenceCreate", "MatmulAlgoGetHeuristic")
     ),
@@ -265,7 +265,7 @@ def test_an_algorithm_may_be_refused_when_it_is_launched() -> None:
     ran: list[int] = []
     library = CublasLt(refused=(7,), enqueue=lambda step, stream: ran.append(1))
     called(library, 0)()
-    with pytest.raises(LaunchError, match=r"^cublasLtMatmul answers 15: CUBLAS_STATUS_15$"):
+    with pytest.raises(LaunchError, match=r"^cublasLtMatmul returned 15: CUBLAS_STATUS_15$"):
         called(library, 1)()
     assert len(ran) == 1
 

@@ -192,5 +192,5 @@ def test_a_problem_without_a_kernel_is_refused(accepts: Any, problem: Any, reaso
 def test_a_sum_too_long_or_a_tile_too_empty_is_refused() -> None:
     first = Conv(16, 3, 224, 224, 96, 11, 11, 4, 2)
     assert implicit.refused(first) is None
-    assert "of the 64 rows of a tile 3 would be of use" in str(implicit.refused(replace(first, direction="dgrad")))
+    assert "only 3 of a tile's 64 rows would be used" in str(implicit.refused(replace(first, direction="dgrad")))
     assert "12 blocks would each sum 48400 terms" in str(implicit.refused(replace(first, direction="wgrad")))

@@ -138,13 +138,13 @@ def test_long_launches_make_a_short_graph(cp: FakeCupy, device: Cuda, seconds: f
 
 
 def refuses() -> None:
-    raise LaunchError("cublasLtMatmul answers 15: CUBLAS_STATUS_15")
+    raise LaunchError("cublasLtMatmul returned 15: CUBLAS_STATUS_15")
 
 
 def test_who_refuses_to_be_launched_is_left_out(cp: FakeCupy, device: Cuda) -> None:
     """And where all do, that is what is told; a stream is held for nobody."""
     assert fastest.fastest(device, [refuses, *calls(cp)]) == 2
-    with pytest.raises(LaunchError, match="answers 15"):
+    with pytest.raises(LaunchError, match="returned 15"):
         fastest.fastest(device, [refuses, refuses])
     assert cp.open
 

@@ -203,5 +203,5 @@ def test_wgmma_is_refused_where_it_is_not(major: int, minor: int, asked: list[tu
 def test_without_nvcc_wgmma_is_missing_and_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """CuPy would have NVRTC compile it for sm_90."""
     monkeypatch.setenv("NVCC", "/no/such/nvcc")
-    with pytest.raises(Unavailable, match="NVCC=/no/such/nvcc is no program"):
+    with pytest.raises(Unavailable, match="NVCC=/no/such/nvcc is not a program"):
         find("mma", "cuda").prepare(Mma("bf16", "wgmma", 3), Cuda(0, FakeCupy()), Setting())

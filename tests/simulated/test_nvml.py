@@ -139,7 +139,7 @@ def test_what_renamed_or_unknown_answers_become(monkeypatch: pytest.MonkeyPatch)
 def test_one_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     module = pynvml()
     monkeypatch.setitem(sys.modules, "pynvml", module)
-    told = r"^NVML has no GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
+    told = r"^NVML reports no GPU at 0000:99:00\.0 \(NVMLError: Not Supported\): see nvidia-smi$"
     with pytest.raises(Unavailable, match=told):
         nvml.open_gpu("0000:99:00.0")
     module.nvmlInit = None
@@ -160,4 +160,4 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", absent)
-    assert nvml.missing() == "no NVIDIA driver: libnvidia-ml.so.1 is not on this machine"
+    assert nvml.missing() == "no NVIDIA driver: libnvidia-ml.so.1 not found"

@@ -111,10 +111,10 @@ def test_what_fails_is_told(driver: Any) -> None:
     with pytest.raises(LaunchError, match=r"^FakeError: invalid something$"):
         call()
     driver.cuEventRecord.return_value = 700
-    with pytest.raises(LaunchError, match="cuEventRecord answers 700"):
+    with pytest.raises(LaunchError, match="cuEventRecord returned 700"):
         call()
     driver.cuEventCreate.side_effect = lambda event, flags: 700
-    with pytest.raises(Unavailable, match="cuEventCreate answers 700: no usable GPU"):
+    with pytest.raises(Unavailable, match="cuEventCreate returned 700: no usable GPU"):
         pycuda.open_side(CALLER, driver)
     kernel.set_attribute.side_effect = FAILS
     with pytest.raises(LaunchError, match=r"^FakeError: invalid something$"):

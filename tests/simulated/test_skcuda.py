@@ -200,7 +200,7 @@ def test_what_it_answers_is_told(library: ctypes.CDLL) -> None:
 
 def test_a_library_that_is_not_there_is_what_is_told(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     put(library, "properties", 7)
-    with pytest.raises(Unavailable, match=r"^cublasGetProperty answers 7: pip install"):
+    with pytest.raises(Unavailable, match=r"^cublasGetProperty returned 7: pip install"):
         skcuda.load()
     put(library, "properties", 0)
 

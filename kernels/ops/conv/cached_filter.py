@@ -24,13 +24,13 @@ class Held:
 def refuse_cold(setting: Setting) -> None:
     """Raise Unavailable if operands are to be cold (--cold), because a cached filter is not read."""
     if setting.cold:
-        raise Unavailable("keeps what it makes of the filter, which no launch does before a cold one: no --cold")
+        raise Unavailable("its cached filter cannot be made cold: remove --cold")
 
 
 def reads_filter(problem: Conv) -> str | None:
     """Return why a problem has no filter to cache (wgrad computes it), or None if it has one."""
     if problem.direction == "wgrad":
-        return "reads no filter of which something could be kept: --direction forward or dgrad"
+        return "wgrad has no filter to cache: --direction forward or dgrad"
     return None
 
 

@@ -40,14 +40,14 @@ def column_bytes(problem: Conv) -> int:
 def refuse_room(device: Any, setting: Setting, nbytes: int) -> None:
     """Raise Unavailable if `nbytes` exceed the workspace limit or, without a limit, half the free memory."""
     if setting.workspace is not None and nbytes > setting.workspace:
-        raise Unavailable(f"it works in {nbytes} bytes beside the operands: --workspace {nbytes}")
+        raise Unavailable(f"needs {nbytes} bytes of workspace: --workspace {nbytes}")
     if nbytes > device.limits().memory // 2:
-        raise Unavailable(f"it works in {nbytes / 2**30:.1f} GiB beside the operands: a smaller --n")
+        raise Unavailable(f"needs {nbytes / 2**30:.1f} GiB of workspace: use a smaller --n")
 
 
 def accepts(problem: Conv) -> str | None:
     """Return why the columns cannot hold a problem's layout, or None if they can."""
-    return "its columns are of channels before the pixels: --layout nchw" if problem.layout != "nchw" else None
+    return "its im2col requires --layout nchw" if problem.layout != "nchw" else None
 
 
 def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
@@ -58,7 +58,7 @@ def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
     room = device.limits().memory // 4 if limit is None else limit - cublas.WORKSPACE
     at_once = min(problem.n, room // each)
     if at_once < 1:
-        raise Unavailable(f"the columns of one image take more: --workspace {each + cublas.WORKSPACE}")
+        raise Unavailable(f"the workspace is too small for one image's columns: --workspace {each + cublas.WORKSPACE}")
     for name in KERNELS:
         device.function(SOURCE, name)  # compiles before the bind
     columns = device.allocate(at_once * each)

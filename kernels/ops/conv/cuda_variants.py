@@ -25,14 +25,14 @@ KEPT = "cufft-kept"
 def winograd(problem: Conv) -> str | None:
     """Return why the suite's Winograd kernels cannot do a problem, or None if they can."""
     if problem.layout != "nchw":
-        return "its tiles are of channels before the pixels: --layout nchw"
+        return "its tiles require --layout nchw"
     return for_winograd(problem)
 
 
 def kept(parameter: str = "") -> Variant[Conv]:
     """Return the variant `cufft-kept[:uses]`: a filter transform serves `uses` convolutions (default 8)."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
-        raise UsageError(f"--variant {KEPT}:{parameter}: give the number of uses, as {KEPT}:8")
+        raise UsageError(f"--variant {KEPT}:{parameter}: the number of uses must be positive, e.g. {KEPT}:8")
     uses = int(parameter or 8)
     return _cufft(f"{KEPT}:{uses}", uses, lambda problem: reads_filter(problem) or fft.accepts(problem), ("fft",))
 

@@ -104,14 +104,14 @@ def _first(on: Frontend, graph: Graph, indices: Sequence[int], most: int, tried:
                 raise fault from None
             refused.append(fault)
     if large:
-        raise Unavailable(f"it works in {min(large)} bytes beside the operands: --workspace {min(large)}")
-    raise refused[0] if refused else Unavailable("cuDNN ranks no plan for it")
+        raise Unavailable(f"needs {min(large)} bytes of workspace: --workspace {min(large)}")
+    raise refused[0] if refused else Unavailable("cuDNN ranks no plan for this problem")
 
 
 def _fault(error: Exception) -> Unavailable | LaunchError:
     """Return Unavailable if `error` reports missing support by cuDNN, else LaunchError."""
     kind = Unavailable if cudnn_frontend.refused(error) else LaunchError
-    why = " (its numerical notes: it rounds factors, or has coarse tiles)" if "Deselecting" in str(error) else ""
+    why = " (excluded by numerical notes: rounded factors or coarse tiles)" if "Deselecting" in str(error) else ""
     return kind(f"cuDNN's frontend: {cudnn_frontend.shortened(str(error))}{why}")
 
 
@@ -128,7 +128,7 @@ def _ranked(
     graph = cudnn_frontend.plans(on.cudnn, op, of, mode, without, handle=on.handle)
     count = len(graph.names())
     if rank is not None and rank >= count:
-        raise Unavailable(f"cuDNN ranks {count} plans for it in mode {mode}")
+        raise Unavailable(f"cuDNN ranks only {count} plans for this problem in mode {mode}")
     return graph, range(count) if rank is None else [rank]
 
 
@@ -141,7 +141,7 @@ def engine(parameter: str) -> Variant[Conv]:
     """Return the variant `cudnn-engine:NUMBER[:tf32]`, as `cudnn-engine:3`, at its default knobs."""
     number, _, precision = parameter.partition(":")
     if not number.isdecimal() or precision not in ("", "tf32"):
-        raise UsageError(f"--variant cudnn-engine:{parameter}: after the colon there is a number, and :tf32 if at all")
+        raise UsageError(f"--variant cudnn-engine:{parameter}: write an engine number after the colon, or NUMBER:tf32")
     return row(f"cudnn-engine:{parameter}", precision or "fp32", partial(_engine, int(number)), roles=(), **CHOSEN)
 
 
@@ -153,7 +153,7 @@ def plan(parameter: str) -> Variant[Conv]:
     if not known:
         modes = ", ".join(mode.lower() for mode in cudnn_frontend.MODES)
         raise UsageError(
-            f"--variant cudnn-plan:{parameter}: after the colon there is one of {modes}, a rank and :tf32 if at all"
+            f"--variant cudnn-plan:{parameter}: write one of {modes} after the colon, then optionally :RANK and :tf32"
         )
     plans = partial(_ranked, known[1].upper(), int(known[2]) if known[2] else None)
     return row(f"cudnn-plan:{parameter}", known[3] or "fp32", plans, roles=(), **CHOSEN)

@@ -130,16 +130,16 @@ def _first(rows: Sequence[Mapping[str, Any]], problem: Conv, math: str, most: in
         known = isinstance(name, str) and row["math"] in cudnn.MATHS
         if fits and known and name not in coarse and (math != "fma" or row["math"] == math):
             return row
-    raise Unavailable(f"cuDNN names no algorithm that works in {most} bytes beside the operands")
+    raise Unavailable(f"cuDNN has no algorithm that fits {most} bytes of workspace")
 
 
 def accepts(problem: Conv, *, names: Mapping[str, str] = PASSES) -> str | None:
     """Return why cuDNN cannot do a problem by an algorithm of the passes `names`, or None if it can."""
     if problem.direction not in names:
-        return f"cuDNN has it for {' and '.join(names)} alone: another --direction"
+        return f"cuDNN has this algorithm only for {' and '.join(names)}: use another --direction"
     if problem.pad_top != problem.pad_bottom or problem.pad_left != problem.pad_right:
-        return "cuDNN pads both sides alike: --pad-bottom as --pad-top, --pad-right as --pad-left"
-    return "it takes no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+        return "cuDNN's padding is symmetric: set --pad-bottom as --pad-top, --pad-right as --pad-left"
+    return "does not support blocked channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def by_tiles(problem: Conv, *, names: Mapping[str, str]) -> str | None:
@@ -183,7 +183,7 @@ def algorithm(name: str, names: Mapping[str, str], math: str = "fma", **more: An
 def search(parameter: str) -> Variant[Conv]:
     """Return the variant `cudnn-find:MATH`, as `cudnn-find:default`."""
     if parameter not in ("fma", "default"):
-        raise UsageError(f"--variant cudnn-find:{parameter}: after the colon there is fma or default")
+        raise UsageError(f"--variant cudnn-find:{parameter}: write fma or default after the colon")
     return replace(row("find", parameter, searched(parameter), **CHOSEN), name=f"cudnn-find:{parameter}")
 
 

@@ -106,11 +106,11 @@ def work(problem: Conv, kept: bool = False) -> Work:
 def transformable(problem: Conv) -> str | None:
     """Return why Fourier transforms cannot or should not do a problem, or None if they may."""
     if problem.stride > 1:
-        return "a transform answers for every place and a stride throws most away: --stride 1"
+        return "the transform computes all positions, most of which a stride discards: --stride 1"
     if problem.groups > 1:
-        return "its products by frequency are of all channels: --groups 1"
+        return "its products per frequency do not support groups: --groups 1"
     if problem.layout != "nchw":
-        return "its transforms are of planes that lie whole: --layout nchw"
+        return "its transforms need contiguous planes: --layout nchw"
     return None
 
 
@@ -119,7 +119,7 @@ def accepts(problem: Conv) -> str | None:
     if why := transformable(problem):
         return why
     if spectra_bytes(problem) > MOST:
-        return f"its spectra take {spectra_bytes(problem) / 2**30:.1f} GiB: a smaller --n, --c or --k"
+        return f"its spectra take {spectra_bytes(problem) / 2**30:.1f} GiB: use a smaller --n, --c or --k"
     return None
 
 
@@ -310,7 +310,7 @@ def blas_of_one() -> Blas:
     blas = openblas.load("numpy")
     blas.set_threads(1)
     if blas.cgemm is None or blas.get_threads() != 1:
-        raise Unavailable(f"{blas.name} has no product of complex numbers on one thread")
+        raise Unavailable(f"{blas.name} has no single-threaded complex product (cgemm)")
     return blas
 
 

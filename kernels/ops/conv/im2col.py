@@ -46,7 +46,7 @@ def workspace(problem: Conv, setting: Setting, block: Block) -> int:
     """Return the bytes of the columns of one group. Raises Unavailable if --workspace is too small."""
     outputs = block(problem, setting)
     if not outputs:
-        raise Unavailable(f"the columns of one output take more: --workspace {_column(problem)}")
+        raise Unavailable(f"the workspace is too small for one output's columns: --workspace {_column(problem)}")
     return outputs * _column(problem)
 
 
@@ -103,15 +103,15 @@ def geometry(problem: Conv) -> dict[str, Any]:
 
 def plain(problem: Conv) -> str | None:
     """Return why columns cannot hold a problem's layout, or None if they can."""
-    return "it has no such layout: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+    return "layout not supported: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def one_by_one(problem: Conv) -> str | None:
     """Return why the image cannot serve as its columns, or None if it can."""
     if (problem.r, problem.s, problem.stride) != (1, 1, 1):
-        return "one product an image: --r 1 --s 1 --stride 1"
+        return "only for 1x1 filters without stride: --r 1 --s 1 --stride 1"
     if any((problem.pad_top, problem.pad_left, problem.pad_bottom, problem.pad_right)):
-        return "one product an image, without padding: --pad-top 0 --pad-left 0 --pad-bottom 0 --pad-right 0"
+        return "does not support padding: --pad-top 0 --pad-left 0 --pad-bottom 0 --pad-right 0"
     return plain(problem)
 
 

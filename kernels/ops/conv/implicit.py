@@ -44,13 +44,13 @@ def tiles(problem: Shape) -> tuple[int, int]:
 def refused(problem: Shape) -> str | None:
     """Return why the implicit kernels refuse a problem, or None if they accept it."""
     if problem.layout != "nchw":
-        return "it finds its factors where the channels lie before the pixels: --layout nchw"
+        return "its addressing requires --layout nchw"
     rows, blocks = tiles(problem)
     if problem.flops > LARGE and rows < USEFUL:
-        return f"of the {TILE} rows of a tile {rows} would be of use: {USEFUL} channels a group, or less work"
+        return f"only {rows} of a tile's {TILE} rows would be used: use {USEFUL} channels per group, or less work"
     if problem.flops > LARGE and blocks < BLOCKS and problem.summed > LONG:
-        return f"{blocks} blocks would each sum {problem.summed} terms: more channels, or a smaller --n"
+        return f"only {blocks} blocks would each sum {problem.summed} terms: use more channels or a smaller --n"
     pixels = problem.n * max(problem.h * problem.w, problem.outputs_of_image)
     if max(pixels, max(problem.c, problem.k) * problem.r * problem.s) >= PLACES:
-        return f"--n {problem.n} --h {problem.h} --w {problem.w}: of all images there are fewer than 2^31 pixels"
+        return f"--n {problem.n} --h {problem.h} --w {problem.w}: all images together must have fewer than 2^31 pixels"
     return None

@@ -83,31 +83,31 @@ def tile(problem: Conv, threads: int, options: Mapping[str, bool] = OPTIONS) -> 
         return 0
     m = REACHED.get((int(rows[0]), int(rows[-1])))
     if m is None:
-        raise Unavailable(f"{ncnn.version()}: its tiles are none of F(2,3), F(4,3), F(6,3)")
+        raise Unavailable(f"{ncnn.version()}: its tiles match none of F(2,3), F(4,3), F(6,3)")
     return m
 
 
 def accepts(problem: Conv) -> str | None:
     """Return why ncnn cannot do a problem, or None if it can."""
     if problem.direction != "forward":
-        return "it has a forward pass alone: --direction forward"
+        return "supports only the forward pass: --direction forward"
     if problem.layout != "nchw":
-        return "it has no such layout: --layout nchw"
+        return "layout not supported: --layout nchw"
     if problem.groups > 1:
-        return "its layers of groups are others: --groups 1"
+        return "its grouped layers use other kernels: --groups 1"
     return None
 
 
 def by_tiles(problem: Conv) -> str | None:
     """Return why ncnn uses no Winograd tiles for a problem, or None if it may."""
     if (problem.r, problem.s) != (3, 3):
-        return "its Winograd is for filters of 3x3: --r 3 --s 3"
+        return "its Winograd requires 3x3 filters: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1:
-        return "its Winograd takes no strides or dilation: --stride 1 --dilation 1"
+        return "its Winograd supports no stride or dilation: --stride 1 --dilation 1"
     if max(problem.c, problem.k) <= FEW:
-        return f"it takes Winograd from {FEW + 1} channels on: --k {FEW + 1}"
+        return f"it uses Winograd only from {FEW + 1} channels on: --k {FEW + 1}"
     if max(problem.pad_top, problem.pad_left) > SPIKE:
-        return f"which of its tiles it takes is not seen behind such padding: --pad-top {SPIKE} --pad-left {SPIKE}"
+        return f"its tile size cannot be detected with such padding: --pad-top {SPIKE} --pad-left {SPIKE}"
     return None
 
 

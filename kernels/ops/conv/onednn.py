@@ -143,7 +143,7 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
 
         def bind(buffers: Sequence[Array]) -> Launch:
             if algorithm != "direct" and any(buffer.ctypes.data % VECTOR for buffer in buffers):
-                raise Unavailable(f"its Winograd stores past the cache: operands at multiples of {VECTOR} bytes")
+                raise Unavailable(f"its Winograd's non-temporal stores need operands aligned to {VECTOR} bytes")
             bound = launch(function, chain.structure(), NAMES, buffers, workspace=workspace, keep=(chain,))
             return replace(bound, kernel=chain.kernel)
 
@@ -169,7 +169,7 @@ def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> t
         description = library.convolution(kind, number, x, w, None, y, *lines, forward)
     while wanted not in library.implementation(description):
         if not library.another(description):
-            raise Unavailable(f"{library.version} has no {wanted} implementation of this one")
+            raise Unavailable(f"{library.version} has no {wanted} implementation of this problem")
     return description, stored
 
 
@@ -222,18 +222,18 @@ def _asked(library: OneDnn, problem: Conv, role: int, fixed: bool) -> Handle:
 def without_winograd(problem: Conv) -> str | None:
     """Return why oneDNN has no Winograd kernel for a problem, or None if it has one."""
     if (problem.r, problem.s) != (3, 3):
-        return "its Winograd is for filters of 3x3: --r 3 --s 3"
+        return "its Winograd requires 3x3 filters: --r 3 --s 3"
     if problem.stride > 1 or problem.dilation > 1 or problem.groups > 1:
-        return "its Winograd takes no strides, dilation or groups: --stride 1 --dilation 1 --groups 1"
+        return "its Winograd supports no stride, dilation or groups: --stride 1 --dilation 1 --groups 1"
     pads = {"top": problem.pad_top, "left": problem.pad_left, "bottom": problem.pad_bottom, "right": problem.pad_right}
     wide = [f"--pad-{side} 1" for side, pad in pads.items() if pad > 1]
-    return f"its Winograd takes padding up to 1: {' '.join(wide)}" if wide else None
+    return f"its Winograd supports padding up to 1: {' '.join(wide)}" if wide else None
 
 
 def wrong_by_winograd(problem: Conv) -> str | None:
     """Return why oneDNN's Winograd would be wrong (seen in 3.1, dgrad only), or None if it is right."""
     if problem.direction == "dgrad" and problem.pad_top != problem.pad_bottom and not without_winograd(problem):
-        return "its Winograd is wrong where an image's padding differs above and below: --pad-bottom as --pad-top"
+        return "its Winograd is wrong if top and bottom padding differ: set --pad-bottom as --pad-top"
     return None
 
 
@@ -244,7 +244,7 @@ def by_winograd(problem: Conv) -> str | None:
 
 def by_gemm(problem: Conv) -> str | None:
     """Return why oneDNN's products cannot do a problem, or None if they can."""
-    return "its products take no blocks of channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
+    return "its products require plain channels: --layout nchw or nhwc" if problem.layout == "nchw16c" else None
 
 
 def at_least(problem: Conv) -> Work:

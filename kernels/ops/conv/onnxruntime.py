@@ -116,9 +116,9 @@ def _named(model: bytes) -> str:
 def accepts(problem: Conv) -> str | None:
     """Return why ONNX Runtime cannot do a problem, or None if it can."""
     if problem.direction != "forward":
-        return "it has a forward pass alone: --direction forward"
+        return "supports only the forward pass: --direction forward"
     if problem.layout != "nchw":
-        return "it has no such layout: --layout nchw"
+        return "layout not supported: --layout nchw"
     return None
 
 

@@ -44,35 +44,35 @@ class Shape(Problem):
     called: ClassVar[Mapping[str, tuple[str, ...]]] = CALLED
 
     n: int = axis("images of the batch", low=1)
-    c: int = axis("channels of an image", low=1)
-    h: int = axis("rows of an image", low=1)
-    w: int = axis("columns of an image", low=1)
-    k: int = axis("filters, the channels of the result", low=1)
-    r: int = axis("rows of a filter", 3, low=1)
-    s: int = axis("columns of a filter", 3, low=1)
-    stride: int = axis("rows and columns from one place of the filter to the next", 1, low=1)
-    pad: int = axis("rows and columns of zeros on all four sides; a side that differs has its own", 0, low=0)
-    pad_top: int = axis("rows of zeros above an image", 0, low=0)
-    pad_left: int = axis("columns of zeros left of an image", 0, low=0)
-    pad_bottom: int = axis("rows of zeros below an image", 0, low=0)
-    pad_right: int = axis("columns of zeros right of an image", 0, low=0)
-    dilation: int = axis("rows and columns from one tap of a filter to the next", 1, low=1)
-    groups: int = axis("parts of the channels, each with filters of its own", 1, low=1)
-    direction: str = direction("which of the three passes", PASSES[0], *PASSES)
-    layout: str = axis("order of the axes", "nchw", choices=layouts.LAYOUTS, shown="word")
+    c: int = axis("input channels", low=1)
+    h: int = axis("image height", low=1)
+    w: int = axis("image width", low=1)
+    k: int = axis("filters (output channels)", low=1)
+    r: int = axis("filter height", 3, low=1)
+    s: int = axis("filter width", 3, low=1)
+    stride: int = axis("stride of the filter, vertical and horizontal", 1, low=1)
+    pad: int = axis("zero padding on all four sides; --pad-SIDE overrides one side", 0, low=0)
+    pad_top: int = axis("zero padding above an image", 0, low=0)
+    pad_left: int = axis("zero padding left of an image", 0, low=0)
+    pad_bottom: int = axis("zero padding below an image", 0, low=0)
+    pad_right: int = axis("zero padding right of an image", 0, low=0)
+    dilation: int = axis("distance between filter taps, vertical and horizontal", 1, low=1)
+    groups: int = axis("groups of channels, each with its own filters", 1, low=1)
+    direction: str = direction("pass", PASSES[0], *PASSES)
+    layout: str = axis("memory layout", "nchw", choices=layouts.LAYOUTS, shown="word")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._place_padding()
         for name in ("c", "k"):
             if getattr(self, name) % self.groups:
-                raise UsageError(f"--groups {self.groups}: --{name} {getattr(self, name)} is not a multiple of it")
+                raise UsageError(f"--groups {self.groups}: must divide --{name} {getattr(self, name)}")
             if self.layout == "nchw16c" and (getattr(self, name) % layouts.BLOCK or self.groups > 1):
-                raise UsageError(f"--layout nchw16c: take one group, and a multiple of {layouts.BLOCK} for --c and --k")
+                raise UsageError(f"--layout nchw16c: needs --groups 1, --c and --k multiples of {layouts.BLOCK}")
         for name, line, size in zip("rs", self.lines, (self.h, self.w), strict=True):
             if line.outputs < 1:
                 apart = f" --dilation {self.dilation}" if self.dilation > 1 else ""
-                raise UsageError(f"--{name} {line.taps}{apart}: longer than an image of {size} with its padding")
+                raise UsageError(f"--{name} {line.taps}{apart}: exceeds the image size {size} plus padding")
 
     def _place_padding(self) -> None:
         """Set each side's padding, by default `pad`; `pad` becomes 0 unless all sides are alike."""

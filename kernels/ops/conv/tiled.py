@@ -103,9 +103,9 @@ def accepts(problem: Conv, size: int) -> str | None:
     for name, span in zip("rs", Tiling(problem, size).spans, strict=True):
         if span > size:
             most = (size - 1) // problem.dilation + 1
-            return f"a filter fits into its tile up to {size}×{size}: --{name} {most}"
+            return f"the filter exceeds the {size}×{size} tile: --{name} {most}"
     if spectra_bytes(Tiling(problem, size)) > fft.MOST:
-        return f"its spectra take {spectra_bytes(Tiling(problem, size)) / 2**30:.1f} GiB: a smaller --c or --k"
+        return f"its spectra take {spectra_bytes(Tiling(problem, size)) / 2**30:.1f} GiB: use a smaller --c or --k"
     return None
 
 

@@ -145,31 +145,31 @@ def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
 def symmetric(problem: Conv) -> str | None:
     """Return why PyTorch's padding argument cannot express a problem's padding, or None if it can."""
     if (problem.pad_top, problem.pad_left) != (problem.pad_bottom, problem.pad_right):
-        return "its padding is the same on both sides: --pad-bottom as --pad-top, --pad-right as --pad-left"
+        return "its padding is symmetric: set --pad-bottom as --pad-top, --pad-right as --pad-left"
     return strided(problem)
 
 
 def strided(problem: Conv) -> str | None:
     """Return why tensors cannot have a problem's layout, or None if they can."""
-    return None if problem.layout != "nchw16c" else "it has no such layout: --layout nchw or nhwc"
+    return None if problem.layout != "nchw16c" else "layout not supported: --layout nchw or nhwc"
 
 
 def with_bias(problem: Conv) -> str | None:
     """Return why `torch-bias` does not apply to a problem, or None if it does."""
     if problem.direction == "dgrad":
-        return "a bias is no part of an image's gradient: --direction forward,wgrad"
+        return "dgrad does not involve a bias: --direction forward,wgrad"
     return symmetric(problem)
 
 
 def channels_before(problem: Conv) -> str | None:
     """Return why `torch-relayout` does not apply to a problem, or None if it does."""
-    return symmetric(problem) if problem.layout == "nchw" else "it converts images from nchw: --layout nchw"
+    return symmetric(problem) if problem.layout == "nchw" else "its input layout must be nchw: --layout nchw"
 
 
 def in_columns(problem: Conv) -> str | None:
     """Return why PyTorch's im2col cannot do a problem, or None if it can."""
     if problem.groups > 1 or problem.dilation > 1:
-        return "its im2col takes no groups or dilation: --groups 1 --dilation 1"
+        return "its im2col supports no groups or dilation: --groups 1 --dilation 1"
     return symmetric(problem)
 
 

@@ -168,7 +168,7 @@ class Winograd:
 
     def prepare(self, problem: Conv, device: Any, setting: Setting, *, kept: bool = False) -> Bind:
         if kept and "w" in setting.cold:
-            raise Unavailable("it keeps the filter's transform and does not read the filter: no --cold w")
+            raise Unavailable("it caches the filter's transform and does not read w: remove w from --cold")
         name = "kept" if kept else "filters" if problem.direction == "wgrad" else "images"
         return self._bind(problem, device, setting, name)
 
@@ -221,13 +221,13 @@ def _text(matrix: Matrix) -> str:
 
 def accepts(problem: Conv, *, kept: bool = False) -> str | None:
     if (problem.r, problem.s) != (TAPS, TAPS):
-        return "it is for filters of 3 × 3: --r 3 --s 3"
+        return "requires 3x3 filters: --r 3 --s 3"
     if problem.stride != 1 or problem.dilation != 1:
-        return "its tiles share no outputs that are apart: --stride 1 --dilation 1"
+        return "does not support stride or dilation: --stride 1 --dilation 1"
     if problem.groups != 1:
-        return "it multiplies all channels: --groups 1"
+        return "does not support groups: --groups 1"
     if kept and problem.direction == "wgrad":
-        return "the filter's gradient is made, no filter to keep: --direction forward or dgrad"
+        return "wgrad has no filter to cache: --direction forward or dgrad"
     return None
 
 

@@ -39,7 +39,7 @@ def missing(here: bool = True) -> str | None:
     if absent and not here:
         return f"{', '.join(absent)} not installed: {INSTALL}, or pip install -e ."
     if absent:
-        return f"an NVIDIA driver is here, {', '.join(absent)} not: {INSTALL}; --fake tests without a GPU"
+        return f"an NVIDIA driver is installed, {', '.join(absent)} not: {INSTALL}; --fake tests without a GPU"
     if here and (reason := driver()):
         return f"{reason}; --fake tests without a GPU"
     return None
@@ -62,9 +62,9 @@ def driver(seconds: float = PATIENT * SECONDS) -> str | None:
             cwd=processes.ROOT,
         )
     except subprocess.TimeoutExpired:
-        return f"the NVIDIA driver is here and does not answer within {seconds:.0f} s: see nvidia-smi"
+        return f"the NVIDIA driver is installed but does not answer within {seconds:.0f} s: see nvidia-smi"
     if ran.returncode:
-        return f"the NVIDIA driver is here and does not answer ({processes.end(ran.returncode)}): see nvidia-smi"
+        return f"the NVIDIA driver is installed but does not answer ({processes.end(ran.returncode)}): see nvidia-smi"
     return ran.stdout.strip() or None
 
 

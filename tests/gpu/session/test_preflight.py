@@ -56,13 +56,13 @@ def test_a_driver_without_cupy_is_one_line(how: str, driver: Path, tmp_path: Pat
     )
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("make")]
     assert ran.returncode == 2 and len(lines) == 1, ran
-    assert lines[0].startswith("gpu: an NVIDIA driver is here, cupy not: ") and "--fake" in lines[0]
+    assert lines[0].startswith("gpu: an NVIDIA driver is installed, cupy not: ") and "--fake" in lines[0]
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "package", lambda name: name if name in ("cupy", "msgspec") else None)
-    assert (preflight.missing() or "").startswith("an NVIDIA driver is here, msgspec, cupy not: ")
+    assert (preflight.missing() or "").startswith("an NVIDIA driver is installed, msgspec, cupy not: ")
     monkeypatch.setattr(cuda, "package", lambda name: None)
     monkeypatch.setattr(preflight, "driver", lambda: "it counts no GPU")
     assert preflight.missing() == "it counts no GPU; --fake tests without a GPU"
@@ -71,7 +71,7 @@ def test_what_is_needed_and_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("return 100;", "finds no GPU (cuInit answers 100)"),
+        ("return 100;", "finds no GPU (cuInit returned 100)"),
         ("for (;;) sleep(1);", "does not answer within 2 s"),
         ("abort();", "does not answer (killed by SIGABRT)"),
     ],
@@ -82,7 +82,7 @@ def test_a_driver_that_does_not_serve(body: str, reason: str, driver: Path, monk
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", driver / cuda.DRIVER], check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
     text = preflight.driver(2.0 if "for" in body else 60.0) or ""
-    assert text.startswith("the NVIDIA driver is here and ") and reason in text
+    assert text.startswith("the NVIDIA driver is installed but ") and reason in text
 
 
 @pytest.mark.slow

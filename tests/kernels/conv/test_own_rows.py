@@ -42,7 +42,7 @@ def test_columns_fill_the_workspace_and_no_more() -> None:
     assert im2col.workspace(grouped, plain, im2col.whole_image) == 4 * 48 * 25 * 27 * 27
     large = replace(layer, c=8192, groups=1)  # a column of 800 KiB
     assert im2col.limited(large, plain) == 1
-    with pytest.raises(Unavailable, match=r"take more: --workspace 819200$"):
+    with pytest.raises(Unavailable, match=r"columns: --workspace 819200$"):
         im2col.workspace(large, few, im2col.limited)
 
 

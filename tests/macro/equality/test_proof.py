@@ -96,8 +96,8 @@ def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatc
         ("absent.py", "No such file"),
         (f"{FILE}:none", f"name a row of it, as {FILE}:relu-logits"),
         (FILE, "name a row of it"),
-        ("README.md", "there are "),
-        ("no-such~b", "there are "),
+        ("README.md", "choose from "),
+        ("no-such~b", "choose from "),
     ],
 )
 def test_no_framework_is_one_line(name: str, reason: str) -> None:

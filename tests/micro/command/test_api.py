@@ -245,5 +245,5 @@ def test_a_function_of_a_script_is_kept_with_what_it_refers_to(wrong: bool, own_
 
 def test_what_cannot_be_kept_is_refused() -> None:
     lock = threading.Lock()
-    with pytest.raises(UsageError, match=r"cannot be pickled \(TypeError: .*\): put it into a file$"):
+    with pytest.raises(UsageError, match=r"cannot be pickled \(TypeError: .*\): define it in a file$"):
         micro.plan("gemm", **SIZE, variant=lambda problem, a, b, c: lock.acquire())

@@ -197,7 +197,7 @@ def test_no_part_speaks_of_another_s_contests(todo: list[Part], crossover: int) 
 
 def test_what_failed_is_told_once_where_the_sentences_pass_over_it(todo: list[Part], crossover: int) -> None:
     """Also of a contest that compares nothing, and not again where a comparison's line tells it."""
-    run, lost = whole(todo, crossover), {"status": "failed", "reason": "cublasCreate answers 14", "seconds": None}
+    run, lost = whole(todo, crossover), {"status": "failed", "reason": "cublasCreate returned 14", "seconds": None}
     for asked in (todo[crossover], next(x for x in todo if x.name == "transpose")):
         failed = {
             x.contest: replace(x.results[0], **lost, name=f"{x.results[0].name}/{x.contest}")
@@ -207,8 +207,8 @@ def test_what_failed_is_told_once_where_the_sentences_pass_over_it(todo: list[Pa
         more = [replace(x, results=(*x.results, failed[x.contest])) if x.contest in failed else x for x in run.contests]
         before, said = answer(asked, todo, run), answer(asked, todo, replace(run, contests=tuple(more)))
         (first, *others) = failed.values()
-        assert said == [*before, f"{first.name} and {len(others)} more failed: cublasCreate answers 14"]
-    assert not everything._broken(replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate answers 14"])
+        assert said == [*before, f"{first.name} and {len(others)} more failed: cublasCreate returned 14"]
+    assert not everything._broken(replace(run, contests=tuple(more)), ["x / y –, x failed: cublasCreate returned 14"])
 
 
 def test_a_part_without_sentences_has_a_line_for_each_comparison(todo: list[Part], crossover: int) -> None:

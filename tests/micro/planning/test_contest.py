@@ -130,7 +130,7 @@ def asked(variants: tuple[str, ...], settings: tuple[Setting, ...] = (Setting(),
 def test_problems_are_the_product_of_the_axes() -> None:
     found = problems(Gemm, {"m": (1, 2), "n": (3,), "k": (4,), "trans": ("nn", "nt")})
     assert found == [Gemm(m, 3, 4, trans) for m in (1, 2) for trans in ("nn", "nt")]
-    with pytest.raises(UsageError, match="--ld-pad -1: take 0 or more"):
+    with pytest.raises(UsageError, match="--ld-pad -1: must be 0 or more"):
         problems(Gemm, {"m": (1,), "n": (1,), "k": (1,), "ld_pad": (-1,)})
 
 

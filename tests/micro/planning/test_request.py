@@ -129,8 +129,8 @@ def test_other_words_name_axes_that_there_are() -> None:
         named = {axis for axes in benchmark.problem.called.values() for axis in axes}
         assert named <= {axis.name for axis in fields(benchmark.problem)}
         assert not benchmark.problem.called.keys() & {axis.name for axis in fields(benchmark.problem)}
-    assert choice("abc", ("xyz", "axx", "zzz", "wbc1"), 2) == "there are wbc1, axx and 2 more", "the nearest first"
-    assert choice("abc", ("xyz", "axx"), 2) == "there are xyz, axx"
+    assert choice("abc", ("xyz", "axx", "zzz", "wbc1"), 2) == "choose from wbc1, axx and 2 more", "the nearest first"
+    assert choice("abc", ("xyz", "axx"), 2) == "choose from xyz, axx"
 
 
 SIZE = ("--m", "8", "--n", "8", "--k", "8")
@@ -146,7 +146,7 @@ def test_what_is_missing_is_told_without_opening_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(gpu, "open_device", lambda index: pytest.fail("opened"))
     assert devices.missing("cuda:0") == GONE
     assert devices.missing("cpu") is devices.missing("fake:cuda") is None
-    with pytest.raises(UsageError, match=r"^--device banana: no device kind 'banana'; there are: "):
+    with pytest.raises(UsageError, match=r"^--device banana: no device kind 'banana'; choose from "):
         devices.missing("banana")
 
 

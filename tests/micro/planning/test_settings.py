@@ -164,7 +164,7 @@ def test_limits() -> None:
     assert limits("0,512KiB,8MiB,1GiB,4096,7B,unlimited") == (0, 512 << 10, 8 << 20, 1 << 30, 4096, 7, None)
     for text in ("", "8MB", "8 MiB", "-1", "1.5MiB", "8MiB,", "none", "1e6"):
         with pytest.raises(
-            UsageError, match=r"^--workspace: .*is no number of bytes such as 512KiB or 8MiB, nor unlimited$"
+            UsageError, match=r"^--workspace: .*is neither a size such as 512KiB or 8MiB nor unlimited$"
         ):
             limits(text)
     for text in ("8MiB,8192KiB", "0,0B", "unlimited,unlimited"):
@@ -237,7 +237,7 @@ def test_a_heap_that_keeps_does(gemm: Callable[..., Ran], tmp_path: Path) -> Non
 def test_another_c_library_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "confstr", lambda name: (_ for _ in ()).throw(ValueError(name)))
     assert heap.variables("default") == {}
-    with pytest.raises(UsageError, match="glibc's allocator; here only --heap default"):
+    with pytest.raises(UsageError, match="glibc's allocator; this system supports only --heap default"):
         heap.variables("keep")
 
 
@@ -250,5 +250,5 @@ def test_a_default_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, name
     assert heap.variables("keep")
     monkeypatch.setenv(name, value)
     assert heap.variables("default") == {}
-    with pytest.raises(UsageError, match=f"{name} in this environment chooses already"):
+    with pytest.raises(UsageError, match=f"the environment already sets {name}"):
         heap.variables("keep")

@@ -278,13 +278,13 @@ def test_a_family_of_other_processors_is_refused_with_what_runs(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    with pytest.raises(Unavailable, match=r"^--isa ARMV8 is not available: it runs OpenBLAS .* kernels$"):
+    with pytest.raises(Unavailable, match=r"^--isa ARMV8 is not available: the library uses OpenBLAS .* kernels$"):
         prepared("ARMV8", "openblas")
 
 
 def test_a_kernel_that_does_not_tell_is_refused() -> None:
     case = Case(Activation(64), "numpy", Setting(isa="avx2"))
-    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: it does not report which instructions"):
+    with pytest.raises(Unavailable, match=r"^--isa avx2 is not available: the library does not report"):
         Kernels(open_device("cpu")).prepare(case)
 
 
@@ -296,7 +296,7 @@ def test_a_kernel_that_does_not_tell_is_refused() -> None:
         ("avx2", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 Zen kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "it runs avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
-        ("avx512", "MKL 2026.2", None, "it does not report which instructions it took"),
+        ("avx512", "MKL 2026.2", None, "the library does not report the instructions it uses"),
         ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "it runs OpenBLAS 0.3 Zen kernels"),
         ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
     ],
@@ -316,7 +316,7 @@ def test_a_library_is_asked_by_its_own_words() -> None:
 
 @pytest.mark.parametrize("asked", ["", "avx3", "haswell", "AVX2", "avx2 "])
 def test_a_word_that_is_none(asked: str) -> None:
-    with pytest.raises(UsageError, match=f"^--isa {asked}: there are default, "):
+    with pytest.raises(UsageError, match=f"^--isa {asked}: choose from default, "):
         variables(asked)
 
 
@@ -341,7 +341,7 @@ def test_on_a_device_that_does_not_tell_all_are_skipped(gemm: Gemm_) -> None:
     ran = gemm(*SIZE, "--isa", "avx2", "--variant", "openblas,mkl", "--device", "fake", "--json", "-")
     assert ran.code == 0
     assert {(x["status"], x["reason"]) for x in measured(ran)} == {
-        ("skipped", "--isa avx2 is not available: it does not report which instructions it took")
+        ("skipped", "--isa avx2 is not available: the library does not report the instructions it uses")
     }
 
 
@@ -353,5 +353,5 @@ def test_one_launch_for_a_profiler_is_of_the_set_asked_for(asked: str, code: int
     ran = python("-m", "micro.gemm", *words, state=tmp_path, OPENBLAS_CORETYPE="Haswell")
     assert ran.returncode == code, ran.stderr
     if code:
-        assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: it runs ")
+        assert ran.stderr.startswith("micro.gemm: --isa ARMV8 is not available: the library uses ")
         assert len(ran.stderr.splitlines()) == 1

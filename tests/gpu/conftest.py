@@ -24,7 +24,7 @@ LOST = re.compile(  # as CuPy and Numba name them, as torch words them, as our o
     r"cuda_?error_?(illegal_?address|launch_?fail|misaligned_?address|illegal_?instruction|hardware_?stack|"
     r"invalid_?address_?space|invalid_?pc|launch_?timeout|assert|ecc_?uncorrectable)|"
     r"illegal memory access|unspecified launch failure|misaligned address|device-side assert|"
-    r"^LaunchError: cu\w+ answers 7(00|02|09|1[04-9])\b",
+    r"^LaunchError: cu\w+ returned 7(00|02|09|1[04-9])\b",
     re.IGNORECASE,
 )
 

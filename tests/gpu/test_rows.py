@@ -95,7 +95,7 @@ def test_multiply_adds(device: Cuda, row: Variant[Any], problems: list[Fma]) -> 
 def test_tensor_cores(device: Cuda, unit: str, dtype: str) -> None:
     """On a real one also by as many steps as a ceiling takes."""
     if unit == "wgmma" and device.arch != "sm_90":
-        pytest.skip(f"wgmma is Hopper's: {device.arch}")
+        pytest.skip(f"wgmma requires Hopper: {device.arch}")
     shapes = [(1, 1), (9, 2), *([(8191, device.processors)] if REAL else [])]
     tried(device, find("mma", "cuda"), [Mma(dtype, unit, steps, count) for steps, count in shapes])
 

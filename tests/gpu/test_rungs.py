@@ -108,5 +108,5 @@ def test_a_launch_that_the_driver_refuses_is_told(device: Cuda, name: str, chain
     launch = find("launch", name).prepare(problem, device, Setting(device=device.name))(bench.views)
     low: Any = driver.api()
     low.things.clear()  # the kernel is none any more
-    with pytest.raises(LaunchError, match=r"^cuLaunchKernel answers 400$"):
+    with pytest.raises(LaunchError, match=r"^cuLaunchKernel returned 400$"):
         launch.call()

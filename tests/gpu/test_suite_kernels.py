@@ -38,7 +38,7 @@ def test_every_kernel_is_there_once() -> None:
 @pytest.mark.parametrize("kernel", SMALL, ids=lambda kernel: kernel.kernel)
 def test_a_small_problem_is_right(device: Cuda, kernel: SuiteKernel) -> None:
     if kernel.kernel.startswith("wgmma") and device.arch != "sm_90":
-        pytest.skip(f"wgmma is Hopper's: {device.arch}")
+        pytest.skip(f"wgmma requires Hopper: {device.arch}")
     if not REAL:
         device.cp.started.clear()
     assert launched(device, "small", kernel.kernel) == [{"kernel": kernel.kernel, "right": True}]

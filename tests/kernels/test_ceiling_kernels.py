@@ -108,9 +108,9 @@ def test_a_team_is_as_large_as_its_problem() -> None:
         find("fma", "c").prepare(Fma(isa, 64, PEAK[isa], 2), CPU, Setting())
     with pytest.raises(Unavailable, match=f"fewer cores than the {CORES + 1} threads"):
         team.gather(CORES + 1)
-    with pytest.raises(UsageError, match="--unit amxint8: it does not multiply bf16"):
+    with pytest.raises(UsageError, match="--unit amxint8: does not support --dtype bf16"):
         Mma("bf16", "amxint8")
-    with pytest.raises(UsageError, match="--unit wgmma: it does not multiply int8"):
+    with pytest.raises(UsageError, match="--unit wgmma: does not support --dtype int8"):
         Mma("int8", "wgmma")
 
 

@@ -32,7 +32,7 @@ def test_a_call_has_the_type_of_its_problem(variant: str, dtype: str, trans: str
     [
         ("bf16", [("matmul", "brg_matmul:avx512_core_bf16")], "oneDNN brg_matmul:avx512_core_bf16", "avx512"),
         ("int8", [("gemm_api", "")], "oneDNN gemm_api", None),
-        ("bf16", [], "a kernel that oneDNN does not log", None),
+        ("bf16", [], "kernel not logged by oneDNN", None),
     ],
 )
 def test_torch_names_the_kernel_of_a_type_by_its_log(

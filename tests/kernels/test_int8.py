@@ -103,7 +103,7 @@ def test_what_is_not_written_is_told() -> None:
 
 def test_torch_refuses_what_it_cannot_write() -> None:
     row = find("gemm", "torch")
-    assert row.accepts(PADDED) == "torch._int_mm writes rows without padding: --ld-pad 0"
+    assert row.accepts(PADDED) == "torch._int_mm supports no row padding: --ld-pad 0"
     assert row.accepts(SQUARE) is row.accepts(Gemm(8, 8, 8, ld_pad=3)) is None
 
 

@@ -168,7 +168,7 @@ def test_samples_within_faults_are_counted() -> None:
     stacks = "  ffff a clear_page\n  ffff asm_exc_page_fault\n\n  7f00 work\n\n  ff b\n  ff exc_page_fault\n\n"
     assert accounting.counted(stacks, 1000.0, 1e-6) == accounting.Profile(2 * 250e-6 / 1000, 1e-6)
     why = accounting.counted("  7f00 work\n\n", 1000.0, 1e-6)
-    assert isinstance(why, str) and "no stack" in why
+    assert isinstance(why, str) and "no kernel stacks" in why
 
 
 # Wrong kernels

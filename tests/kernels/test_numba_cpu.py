@@ -74,7 +74,7 @@ def test_a_launch_compiles_nothing() -> None:
 @compiled
 def test_they_run_on_one_thread() -> None:
     row = find("gemm", "numba-naive")
-    with pytest.raises(Unavailable, match="these loops run on one thread: --threads 1"):
+    with pytest.raises(Unavailable, match="single-threaded loops: --threads 1"):
         row.prepare(Gemm(5, 7, 6), open_device("cpu"), Setting(threads=2))
 
 

@@ -81,8 +81,8 @@ PROBLEMS: list[Problem] = [
 ]
 OPERATIONS = sorted({problem.op for problem in PROBLEMS})
 REMEDIES = (
-    *(": --", "only --phase", "written for --", "separate form", "it takes labels as"),
-    *("NumPy has no", "gradients need no", "relu needs no"),
+    *(": --", "only --phase", "written for --", "separate variant"),
+    *("NumPy has no", "gradients do not use", "relu does not use"),
 )
 
 

@@ -161,7 +161,7 @@ def test_what_contradicts_itself_is_skipped(huge: None) -> None:
         (Pages("clear", "touched", 4096, 4096, 1.0), "--memory fresh"),
         (Pages("map", "fresh", 4096), "--memory mapped"),
         (Pages("clear", "fresh", 4096, HUGE_PAGE), "multiple"),
-        (Pages("clear", "default", 4096), "--size of 262144"),
+        (Pages("clear", "default", 4096), "--size 262144"),
     ):
         assert why in (pages.accepts(problem) or "")
 
@@ -185,7 +185,7 @@ def test_pages_that_the_system_does_not_give_are_told(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pages, "Region", small)
     problem = Pages("clear", "fresh", 32 * HUGE_PAGE, HUGE_PAGE)
-    with pytest.raises(Unavailable, match=r"asked for 32 pages of 2097152 bytes, the system gave \d{4,} smaller"):
+    with pytest.raises(Unavailable, match=r"instead of 32 pages of 2097152 bytes, the system mapped \d{4,} smaller"):
         pages.VARIANTS[0].prepare(problem, open_device("cpu"), Setting())
 
 
@@ -294,7 +294,7 @@ def test_a_compiler_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, own_
     monkeypatch.setattr(torch, "load", lambda: fake)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "x")
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    with pytest.raises(Unavailable, match=r"^torch.compile cannot compile here \(.*none\): apt-get install g\+\+$"):
+    with pytest.raises(Unavailable, match=r"^torch.compile fails \(.*none\): apt-get install g\+\+$"):
         libraries.compiled(Calls("gemm", 1), CPU, Setting())
 
 

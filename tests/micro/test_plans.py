@@ -270,4 +270,4 @@ def test_squares_are_refused_on_normal_data(
 ) -> None:
     argv = ["--rule", "adam", "--size", "64", "--variant", "c", "--data", "normal", "--until", "build", "-v"]
     ran = in_process(capsys, main, optimizer.BENCHMARK, "optimizer", argv)
-    assert "adam keeps squares, which are not negative: --data uniform" in " ".join(ran.out.split())
+    assert "adam needs nonnegative second moments: --data uniform" in " ".join(ran.out.split())

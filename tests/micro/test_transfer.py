@@ -130,8 +130,8 @@ def test_sizes_that_are_none_are_usage() -> None:
     refused: dict[tuple[Any, ...], str] = {
         (3,): "--size 3: must be 4 or more",
         (-4,): "--size -4: must be 4 or more",
-        (6,): "--size 6: take a multiple of 4",
-        (4, "hundred"): "--size 4: take a multiple of 400",
+        (6,): "--size 6: must be a multiple of 4",
+        (4, "hundred"): "--size 4: must be a multiple of 400",
         (4096, "fcn-r"): f"--size 4096: {fcn_r}",
         (0, "nobody"): "--buffers nobody: choose from one, hundred, fcn-s",
     }
@@ -310,7 +310,7 @@ def test_rows_are_different_ones_and_everyones() -> None:
     block = replace(LOOKUP, order="block").ids()
     assert (np.diff(block) == 1).all()
     assert (np.diff(LOOKUP.ids()) != 1).any()
-    with pytest.raises(UsageError, match="more than --rows 4"):
+    with pytest.raises(UsageError, match="exceeds --rows 4"):
         Gather(4, 1, 5)
     assert "GiB" in str(find("gather", "one-hot").accepts(Gather(1 << 20, 1, 1 << 10)))
 

@@ -130,7 +130,7 @@ def test_geometry_of_a_twin_covers_c(kernel: str) -> None:
 def test_fma_names_stay_and_processors_are_those_of_cuda() -> None:
     assert Fma("avx2").name == "fma/isa:avx2"
     assert Fma("cuda", 960, processors=132).name == "fma/isa:cuda/steps:960/processors:132"
-    with pytest.raises(UsageError, match="--processors 2: several take the chains of a peak, 14"):
+    with pytest.raises(UsageError, match="--processors 2: several require --chains 14"):
         Fma("avx2", processors=2)
     with pytest.raises(UsageError, match="--processors 0: must be 1 or more"):
         Fma("cuda", processors=0)

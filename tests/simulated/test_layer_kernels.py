@@ -176,10 +176,10 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (biasact._alone, BiasAct(3, 4, 5), "--terms 0"),
     (cases.fma.on_gpu, Fma("cuda", chains=1), "--chains 10"),
     (cases.fma.on_gpu, Fma("avx2"), "--isa cuda"),
-    (chase.refused, Chase(1 << 21, 1 << 21), "a GPU's pages are its own: --page 4096"),
+    (chase.refused, Chase(1 << 21, 1 << 21), "a GPU's page size is fixed: --page 4096"),
     (implicit.refused, Conv(1, 16, 4, 4, 16, layout="nhwc"), "--layout nchw"),
     (norm.refused, Norm(1 << 9, 3, 1 << 11), "fewer than 2^31 elements"),
-    (pooling.refused, Pooling(1, 1 << 11, 1 << 10), "fewer than 2^31 places"),
+    (pooling.refused, Pooling(1, 1 << 11, 1 << 10), "an image exceeds 2^31"),
 ]
 
 

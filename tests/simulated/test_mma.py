@@ -146,7 +146,7 @@ def test_operands_are_all_that_the_blocks_take(dtype: str, unit: str, processors
 
 
 def test_what_is_no_such_problem_is_told() -> None:
-    with pytest.raises(UsageError, match=r"--steps 1048576: take fewer than 1048576"):
+    with pytest.raises(UsageError, match=r"--steps 1048576: must be less than 1048576"):
         Mma("bf16", "mma", 1 << 20)
 
 
@@ -195,7 +195,7 @@ def facts(change: Callable[[dict[str, Any]], None]) -> Cuda:
 def test_wgmma_is_refused_where_it_is_not(major: int, minor: int, asked: list[tuple[str, str]]) -> None:
     device = facts(lambda x: x.update(major=major, minor=minor))
     problem = Mma("bf16", "wgmma", 3)
-    with pytest.raises(Unavailable, match=f"wgmma is Hopper's, sm_90a: cuda:0 is sm_{major}{minor}$"):
+    with pytest.raises(Unavailable, match=rf"wgmma requires Hopper \(sm_90a\): cuda:0 is sm_{major}{minor}$"):
         find("mma", "cuda").prepare(problem, device, Setting())
     assert not asked
 

@@ -25,9 +25,9 @@ class Activation(Problem):
     op: ClassVar[str] = "activation"
 
     count: int = axis("elements", low=1)
-    kind: str = axis("which function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), shown="word")
-    phase: str = direction("the function or its gradient", "forward", "dgrad")
-    place: str = axis("where the result goes", "out", choices=("out", "in"))
+    kind: str = axis("activation function", "relu", choices=("relu", "sigmoid", "tanh", "exp"), shown="word")
+    phase: str = direction("the activation or its gradient", "forward", "dgrad")
+    place: str = axis("output: a separate array (out) or in place (in)", "out", choices=("out", "in"))
 
     @property
     def flops(self) -> float:

@@ -27,8 +27,8 @@ def _elements(problem: Activation) -> openmp.Axis:
 
 def _scalar(problem: Activation) -> str | None:
     if problem.kind == "relu":
-        return "relu needs no function of the C library"
-    return None if problem.phase == "forward" else "gradients need no function of the C library"
+        return "relu does not use the C library"
+    return None if problem.phase == "forward" else "gradients do not use the C library"
 
 
 def _forward(problem: Activation) -> str | None:

@@ -25,15 +25,15 @@ class BiasAct(Problem):
 
     op: ClassVar[str] = "biasact"
 
-    rows: int = axis("rows: the batch", low=1)
-    cols: int = axis("columns: outputs of the layer", low=1)
-    terms: int = axis("terms of the product before it; 0: none", 0, low=0)
+    rows: int = axis("rows (batch size)", low=1)
+    cols: int = axis("columns (outputs of the layer)", low=1)
+    terms: int = axis("K of a preceding matrix product; 0: no product", 0, low=0)
     phase: str = direction("bias and ReLU, or their gradients", "forward", "dgrad")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.terms and self.phase == "dgrad":
-            raise UsageError(f"--terms {self.terms}: a gradient has no product before it")
+            raise UsageError(f"--terms {self.terms}: the gradient has no preceding product: --terms 0")
 
     @property
     def count(self) -> int:

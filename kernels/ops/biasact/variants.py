@@ -103,7 +103,7 @@ def onednn(problem: BiasAct, device: object, setting: Setting) -> Bind:
     try:
         linear = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
-        raise Unavailable("this torch has no mkldnn._linear_pointwise") from None
+        raise Unavailable("this torch lacks mkldnn._linear_pointwise") from None
 
     def bind(buffers: Sequence[Any]) -> Launch:
         a, w, b, y = (torch_library.tensor(torch, x) for x in buffers)
@@ -157,11 +157,11 @@ def by_cudnn(problem: BiasAct, device: Any, setting: Setting) -> Bind:
 
 
 def _alone(problem: BiasAct) -> str | None:
-    return None if not problem.terms else "it has no product before it: --terms 0"
+    return None if not problem.terms else "does not support a preceding product: --terms 0"
 
 
 def _product(problem: BiasAct) -> str | None:
-    return None if problem.terms else "a product goes before it: --terms 1 or more"
+    return None if problem.terms else "requires a preceding product: --terms 1 or more"
 
 
 def _cudnn(problem: BiasAct) -> str | None:

@@ -25,7 +25,7 @@ class Cast(Problem):
     op: ClassVar[str] = "cast"
 
     values: int = axis("elements", low=1)
-    convert: str = axis("from which type to which", "f64-f32", choices=KINDS)
+    convert: str = axis("source and target type", "f64-f32", choices=KINDS)
 
     @property
     def types(self) -> tuple[str, str] | None:

@@ -91,7 +91,7 @@ def _known(problem: Cast) -> str | None:
 
 
 def _clears(problem: Cast) -> str | None:
-    return None if problem.convert == "clear" else "it clears, and nothing else: --convert clear"
+    return None if problem.convert == "clear" else "it only clears memory: --convert clear"
 
 
 VARIANTS: tuple[Variant[Cast], ...] = (

@@ -26,17 +26,17 @@ class Chain(moved.Moved):
     op: ClassVar[str] = "chain"
 
     size: int = axis("bytes of the vector", low=LENGTH, shown="bytes")
-    links: int = axis("kernels one after another", 16, low=1)
-    elsewhere: int = axis("of them in another process", 0, low=0)
+    links: int = axis("kernels in the chain", 16, low=1)
+    elsewhere: int = axis("kernels of the chain that run in another process", 0, low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size % LENGTH:
-            raise UsageError(f"--size {self.size}: take a multiple of {LENGTH}")
+            raise UsageError(f"--size {self.size}: must be a multiple of {LENGTH}")
         if self.links > MOST:
-            raise UsageError(f"--links {self.links}: take {MOST} or fewer")
+            raise UsageError(f"--links {self.links}: must be at most {MOST}")
         if self.elsewhere > self.links:
-            raise UsageError(f"--elsewhere {self.elsewhere}: the chain has {self.links} kernels; take as many or fewer")
+            raise UsageError(f"--elsewhere {self.elsewhere}: must not exceed --links {self.links}")
 
     @property
     def flops(self) -> float:

@@ -29,15 +29,15 @@ class Chase(Problem):
     op: ClassVar[str] = "chase"
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
-    working_set: int = axis("bytes in all", low=1024, shown="bytes")
-    page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE, shown="bytes")
+    working_set: int = axis("total bytes", low=1024, shown="bytes")
+    page: int = axis("page size in bytes: 4096 or 2097152", SMALL_PAGE, shown="bytes")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.page not in (SMALL_PAGE, HUGE_PAGE):
-            raise UsageError(f"--page {self.page}: take {SMALL_PAGE} or {HUGE_PAGE}")
+            raise UsageError(f"--page {self.page}: must be {SMALL_PAGE} or {HUGE_PAGE}")
         if self.working_set % LINE:
-            raise UsageError(f"--working-set {self.working_set}: take a multiple of {LINE}")
+            raise UsageError(f"--working-set {self.working_set}: must be a multiple of {LINE}")
 
     @property
     def lines(self) -> int:

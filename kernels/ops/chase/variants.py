@@ -30,9 +30,9 @@ Argument = structure("pointer: y r")  # C struct `argument` of chase.c
 def accepts(problem: Chase) -> str | None:
     """Return which of the problem's pages this machine lacks, or None."""
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
-        return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
+        return f"this machine's page size is {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
-        return f"no transparent huge pages here: echo madvise > {HUGE}"
+        return f"transparent huge pages are off: echo madvise > {HUGE}"
     return None
 
 
@@ -43,7 +43,7 @@ def cycle(problem: Chase) -> Held:
     small = int(huge_pages() == "always")
     memory = Held(Region(lines=problem.lines, steps=problem.steps, page=problem.page, small=small), release)
     if not build.load(SOURCE).build(ctypes.c_void_p(memory.address)):
-        raise Unavailable(f"the system maps no {problem.footprint >> 20} MiB")
+        raise Unavailable(f"the system cannot map {problem.footprint >> 20} MiB")
     return memory
 
 
@@ -100,7 +100,7 @@ def launches(problem: Chase, name: str) -> tuple[Geometry, ...]:
 
 def refused(problem: Chase) -> str | None:
     """Return why a GPU cannot run `problem`, or None."""
-    return None if problem.page == SMALL_PAGE else f"a GPU's pages are its own: --page {SMALL_PAGE}"
+    return None if problem.page == SMALL_PAGE else f"a GPU's page size is fixed: --page {SMALL_PAGE}"
 
 
 def on_gpu(problem: Chase, device: Any, setting: object) -> Bind:

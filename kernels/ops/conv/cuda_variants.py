@@ -32,7 +32,7 @@ def winograd(problem: Conv) -> str | None:
 def kept(parameter: str = "") -> Variant[Conv]:
     """Return the variant `cufft-kept[:uses]`: a filter transform serves `uses` convolutions (default 8)."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
-        raise UsageError(f"--variant {KEPT}:{parameter}: the number of uses must be positive, e.g. {KEPT}:8")
+        raise UsageError(f"--variant {KEPT}:{parameter}: uses must be positive, e.g. {KEPT}:8")
     uses = int(parameter or 8)
     return _cufft(f"{KEPT}:{uses}", uses, lambda problem: reads_filter(problem) or fft.accepts(problem), ("fft",))
 

@@ -25,7 +25,7 @@ class Dropout(Problem):
     op: ClassVar[str] = "dropout"
 
     units: int = axis("elements", low=2)
-    rate: float = axis("share that is dropped", 0.5, low=0.01)
+    rate: float = axis("share of elements dropped", 0.5, low=0.01)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,18 +30,18 @@ class Exchange(Problem):
     # load: a lane reads successive words of shared memory, its neighbor `spread` words further; lanes in the same
     # bank conflict. shuffle: lanes of a warp swap their values and add 1. add-shared, add-global: threads
     # add atomically to `spread` words, neighbors to neighboring words, in the block's shared or in global memory.
-    how: str = axis("what is done", choices=HOW)
-    spread: int = axis("load: words from lane to lane; add: words that are added to", 1, low=0)
-    steps: int = axis("times that each thread does it", 1024, low=1)
-    processors: int = axis("multiprocessors at work", 1, low=1)
+    how: str = axis("operation", choices=HOW)
+    spread: int = axis("load: word stride between lanes; add: number of target words", 1, low=0)
+    steps: int = axis("operations per thread", 1024, low=1)
+    processors: int = axis("multiprocessors used", 1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         words = {"load": WARP, "shuffle": 1, "add-shared": THREADS, "add-global": self.threads}[self.how]
         if self.spread > words or (self.spread == 0 and self.how != "load"):
-            raise UsageError(f"--spread {self.spread}: of {self.how} take {0 if self.how == 'load' else 1} to {words}")
+            raise UsageError(f"--spread {self.spread}: {self.how} allows {0 if self.how == 'load' else 1} to {words}")
         if self.steps * self.crowd >= EXACT:
-            raise UsageError(f"--steps {self.steps}: of {self.crowd} threads a word take fewer than {EXACT}")
+            raise UsageError(f"--steps {self.steps}: times {self.crowd} threads per word must stay below {EXACT}")
 
     @property
     def threads(self) -> int:

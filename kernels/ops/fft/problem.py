@@ -25,10 +25,10 @@ class Fft(Problem):
     op: ClassVar[str] = "fft"
 
     batch: int = axis("images", 64, low=1)
-    h: int = axis("height of an image", 64, low=2)
-    w: int = axis("width of an image", 64, low=2)
+    h: int = axis("image height", 64, low=2)
+    w: int = axis("image width", 64, low=2)
     # r2c: the half spectrum of w/2 + 1 columns, whose conjugates are the other columns. c2r: its image, divided by h·w
-    direction: str = axis("real to complex, or back", "r2c", choices=("r2c", "c2r"), shown="word")
+    direction: str = axis("real to complex (r2c) or back (c2r)", "r2c", choices=("r2c", "c2r"), shown="word")
 
     @property
     def count(self) -> int:

@@ -48,7 +48,7 @@ def waves(problem: Fft) -> Array:
 def c_accepts(problem: Fft) -> str | None:
     """Return why fft.c cannot run `problem`, or None: its passes have radix 4 and 2 and full vectors."""
     fits = all(n >= LEAST and n & (n - 1) == 0 for n in (problem.h, problem.w))
-    return None if fits else f"its lengths are powers of two from {LEAST} on: --h 64 --w 64"
+    return None if fits else f"lengths must be powers of two of at least {LEAST}: --h 64 --w 64"
 
 
 def c_kernel(problem: Fft, device: Any, setting: Setting) -> Bind:
@@ -100,7 +100,7 @@ def numpy_accepts(problem: Fft) -> str | None:
 
     The forward transform scales by the integer 1 and so runs the loop for doubles; the inverse scales by a float.
     """
-    return None if problem.direction == "c2r" else "to a spectrum NumPy computes in double precision: --direction c2r"
+    return None if problem.direction == "c2r" else "NumPy's r2c loop computes in double precision: --direction c2r"
 
 
 def numpy_out(problem: Fft, device: object, setting: Setting) -> Bind:

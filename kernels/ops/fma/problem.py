@@ -41,19 +41,19 @@ class Fma(Problem):
 
     isa: str = axis("instruction set", choices=tuple(ISA))
     steps: int = axis("multiply-adds in each chain", 16384, low=1)
-    chains: int = axis("independent chains: 10 or more for the peak, 1 for a delay", CHAINS, low=1)
-    processors: int = axis("multiprocessors at work, of cuda; else cores, a thread on each", 1, low=1)
-    after: str = axis("what the core executed just before, which is not timed", NOTHING, choices=(NOTHING, *BEFORE))
+    chains: int = axis("independent chains: 10 or more for peak rate, 1 for latency", CHAINS, low=1)
+    processors: int = axis("multiprocessors (cuda) or cores, one thread each", 1, low=1)
+    after: str = axis("instructions executed just before, untimed", NOTHING, choices=(NOTHING, *BEFORE))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         there = tuple(dict.fromkeys((1, CHAINS, PEAK[self.isa])))
         if self.chains not in there:
-            raise UsageError(f"--chains {self.chains}: of --isa {self.isa} there are {', '.join(map(str, there))}")
+            raise UsageError(f"--chains {self.chains}: for --isa {self.isa} choose from {', '.join(map(str, there))}")
         if self.processors != 1 and self.chains != PEAK[self.isa]:
-            raise UsageError(f"--processors {self.processors}: several take the chains of a peak, {PEAK[self.isa]}")
+            raise UsageError(f"--processors {self.processors}: several require --chains {PEAK[self.isa]}")
         if self.processors != 1 and self.after != NOTHING:
-            raise UsageError(f"--processors {self.processors}: one core alone has something before: --after {NOTHING}")
+            raise UsageError(f"--processors {self.processors}: --after requires a single core: --after {NOTHING}")
 
     @property
     def lanes(self) -> int:

@@ -86,15 +86,15 @@ def accepts(problem: Fma) -> str | None:
 
     here = (*instruction_sets(), *features(), NOTHING)
     lacking = [name for name in (problem.isa, problem.after) if name not in here]
-    return f"this processor has no {lacking[0]}" if lacking else None
+    return f"this processor lacks {lacking[0]}" if lacking else None
 
 
 def on_gpu(problem: Fma) -> str | None:
     if problem.after != NOTHING:
-        return f"a GPU has no {problem.after}: --after {NOTHING}"
+        return f"a GPU lacks {problem.after}: --after {NOTHING}"
     if problem.chains != CHAINS:
-        return f"written for --chains {CHAINS}"
-    return None if problem.isa == "cuda" else f"a GPU has no {problem.isa}: --isa cuda"
+        return f"requires --chains {CHAINS}"
+    return None if problem.isa == "cuda" else f"a GPU lacks {problem.isa}: --isa cuda"
 
 
 def launches(problem: Fma, name: str) -> tuple[Geometry, ...]:

@@ -27,19 +27,17 @@ class Gather(Problem):
     op: ClassVar[str] = "gather"
 
     rows: int = axis("rows of the table", low=1)
-    width: int = axis("elements of a row", low=1)
-    batch: int = axis("rows that are named", low=1)
-    does: str = axis("what is done with them", "lookup", choices=("lookup", "step"))
+    width: int = axis("elements per row", low=1)
+    batch: int = axis("rows to look up or update", low=1)
+    does: str = axis("operation on these rows", "lookup", choices=("lookup", "step"))
     # sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε)
-    rule: str = axis("how a step follows its gradient", "sgd", choices=("sgd", "adagrad"))
-    order: str = axis("where they lie", "scattered", choices=("scattered", "block"))
+    rule: str = axis("optimizer of a step", "sgd", choices=("sgd", "adagrad"))
+    order: str = axis("order of these rows in the table", "scattered", choices=("scattered", "block"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch > self.rows:
-            raise UsageError(
-                f"--batch {self.batch}: more than --rows {self.rows}; the rows of a batch differ from one another"
-            )
+            raise UsageError(f"--batch {self.batch}: exceeds --rows {self.rows}; the rows of a batch are distinct")
 
     @property
     def named(self) -> int:

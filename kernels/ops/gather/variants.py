@@ -179,7 +179,7 @@ def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Calla
 
     def accepts(problem: Gather) -> str | None:
         if problem.does != what:
-            return f"it does the {what} alone: --does {what}"
+            return f"supports only the {what}: --does {what}"
         return also(problem) if also else None
 
     return accepts
@@ -187,7 +187,7 @@ def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Calla
 
 def _held(problem: Gather) -> str | None:
     if problem.batch * problem.rows > MOST:
-        return "its one-hot matrix would take more than a GiB: fewer rows, or a smaller batch"
+        return "its one-hot matrix would exceed 1 GiB: use fewer rows or a smaller batch"
     return None
 
 

@@ -24,7 +24,7 @@ def typed(*types: str, also: Accepts | None = None) -> Accepts:
 def plain(problem: Gemm) -> str | None:
     """Return why a call without alpha and beta cannot compute `problem`, or None if it can."""
     if problem.alpha != 1 or problem.beta != 0:
-        return "its call has no alpha and beta: --alpha 1 --beta 0"
+        return "does not support alpha and beta: --alpha 1 --beta 0"
     return None
 
 
@@ -32,7 +32,7 @@ def up_to(gflop: float, why: str) -> Accepts:
     """Return a condition: a product has at most `gflop` GFLOP, since a slow kernel would take minutes."""
 
     def accepts(problem: Gemm) -> str | None:
-        return f"{why}: at most {gflop:g} GFLOP here" if problem.flops > gflop * 1e9 else None
+        return f"{why}: limited to {gflop:g} GFLOP" if problem.flops > gflop * 1e9 else None
 
     return accepts
 
@@ -42,9 +42,9 @@ def transposes(uses: int) -> Accepts:
 
     def accepts(problem: Gemm) -> str | None:
         if problem.trans == "nn":
-            return "nothing to transpose in NN"
+            return "NN has no transposed operand"
         if uses > 1 and problem.beta != 0:
-            return "several uses would each add to C: --beta 0"
+            return "with several uses, each would add to C: --beta 0"
         return None
 
     return accepts

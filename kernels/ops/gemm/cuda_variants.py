@@ -37,7 +37,7 @@ def _row(provider: Provider, name: str, prepare: Any, *types: str, **more: Any) 
 def then_nn(parameter: str = "") -> Variant[Gemm]:
     """Return `cuda-transpose-then-nn[:geam]`: transpose by our tiles or cublasSgeam, then cuBLAS's NN."""
     if parameter not in ("", "geam"):
-        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: after the colon there is geam")
+        raise UsageError(f"--variant cuda-transpose-then-nn:{parameter}: only geam is supported after the colon")
     return _strategy("cuda-transpose-then-nn", parameter, 1, tiled=not parameter)
 
 
@@ -45,7 +45,7 @@ def kept(parameter: str = "") -> Variant[Gemm]:
     """Return `cuda-kept-transpose[:uses]`: one transposed copy serves `uses` products (default 8)."""
     if parameter and not re.fullmatch("[1-9][0-9]*", parameter):
         raise UsageError(
-            f"--variant cuda-kept-transpose:{parameter}: give the number of uses, as cuda-kept-transpose:8"
+            f"--variant cuda-kept-transpose:{parameter}: uses must be positive, e.g. cuda-kept-transpose:8"
         )
     return _strategy("cuda-kept-transpose", parameter or "8", int(parameter or 8), tiled=True)
 

@@ -63,7 +63,7 @@ def product(loops: Loops) -> Callable[[Gemm, Any, Any], Bind]:
 
     def prepare(problem: Gemm, device: Any, setting: Any) -> Bind:
         if setting.threads != 1:
-            raise Unavailable("these loops run on one thread: --threads 1")
+            raise Unavailable("single-threaded loops: --threads 1")
         # Sums may be contracted to multiply-adds and, in the blocks, kept in vectors; no other freedom.
         function = numba.load().njit(fastmath={"contract"}, error_model="numpy")(loops)
         pack = np.zeros((DEPTH, WIDTH), np.float32)

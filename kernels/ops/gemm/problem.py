@@ -34,14 +34,14 @@ class Gemm(Problem):
 
     m: int = axis("rows of C", low=1)
     n: int = axis("columns of C", low=1)
-    k: int = axis("terms of each sum", low=1)
+    k: int = axis("inner dimension (terms of each sum)", low=1)
     trans: str = axis(
-        "which operand is stored transposed: A first, then B", "nn", choices=("nn", "nt", "tn", "tt"), shown="word"
+        "transposed operands, A then B: n (no) or t (transposed)", "nn", choices=("nn", "nt", "tn", "tt"), shown="word"
     )
-    dtype: str = axis("element type; tf32 is fp32 in memory, int8 is summed in int32", "fp32", choices=DTYPES)
-    alpha: float = axis("factor of the product", 1.0)
-    beta: float = axis("factor of the old C", 0.0)
-    ld_pad: int = axis("elements between two rows beyond the row itself", 0, low=0)
+    dtype: str = axis("element type; tf32 is stored as fp32, int8 accumulates in int32", "fp32", choices=DTYPES)
+    alpha: float = axis("alpha, factor of the product", 1.0)
+    beta: float = axis("beta, factor of the old C", 0.0)
+    ld_pad: int = axis("padding: leading dimension minus row length, in elements", 0, low=0)
 
     @property
     def flops(self) -> float:

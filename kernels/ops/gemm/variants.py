@@ -52,7 +52,7 @@ def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
         return lambda buffers: Launch(call(buffers))
 
     sample = call([device.view(device.allocate(x.nbytes), 0, x) for x in problem.operands()])
-    unlogged = f"torch {torch.__version__}, a kernel that oneDNN does not log", None
+    unlogged = f"torch {torch.__version__}, kernel not logged by oneDNN", None
     kernel = torch_library.named(torch, sample, "matmul", "gemm_api") or unlogged
     return lambda buffers: Launch(call(buffers), kernel=kernel)
 
@@ -60,7 +60,7 @@ def torch_mm(problem: Gemm, device: Any, setting: Any) -> Bind:
 def torch_accepts(problem: Gemm) -> str | None:
     """Return why torch cannot compute `problem`, or None if it can; in int8, C must have no padding."""
     if problem.dtype == "int8" and problem.ld_pad:
-        return "torch._int_mm writes rows without padding: --ld-pad 0"
+        return "torch._int_mm supports no row padding: --ld-pad 0"
     return plain(problem)
 
 
@@ -87,7 +87,7 @@ def transpose_first(parameter: str = "") -> Variant[Gemm]:
 def kept(parameter: str = "") -> Variant[Gemm]:
     """Return `kept-transpose[:uses]`: one transposed copy serves `uses` products (default 8)."""
     if parameter and not (re.fullmatch("[0-9]+", parameter) and int(parameter)):
-        raise UsageError(f"--variant kept-transpose:{parameter}: give the number of uses, as kept-transpose:8")
+        raise UsageError(f"--variant kept-transpose:{parameter}: uses must be positive, e.g. kept-transpose:8")
     uses = int(parameter or 8)
     variant = _strategy("kept-transpose", str(uses), "cblas_transpose_first", uses)
     return replace(variant, parts=_apart(uses))
@@ -109,7 +109,7 @@ def _strategy(family: str, parameter: str, symbol: str, uses: int) -> Variant[Ge
     provider, load = LIBRARIES[library]
     if family == "transpose-then-nn" and parameter not in ("", "somatcopy", *LIBRARIES):
         names = ", ".join(("somatcopy", *LIBRARIES))
-        raise UsageError(f"--variant {family}:{parameter}: after the colon there are {names}")
+        raise UsageError(f"--variant {family}:{parameter}: choose from {names} after the colon")
     tiled = parameter != "somatcopy"
     by = "this suite's transposition" if tiled else "transposition by OpenBLAS's somatcopy"
     prepare = native.strategy(load, symbol, uses, tiled=tiled)
@@ -130,7 +130,7 @@ def nested(parameter: str = "") -> Variant[Gemm]:
     """
     counts = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", parameter or "2x1")
     if counts is None:
-        raise UsageError(f"--variant nested:{parameter}: give threads outside and inside, as nested:2x1")
+        raise UsageError(f"--variant nested:{parameter}: give OUTERxINNER threads, e.g. nested:2x1")
     outer, inner = map(int, counts.groups())
     provider, load = LIBRARIES["openblas"]
     # In a separate process, since a library has one thread count per process.

@@ -56,7 +56,7 @@ def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
     try:
         function(*(torch.zeros(x.shape) for x in problem.operands()))
     except Exception as error:  # whatever its compilers raise
-        raise Unavailable(f"torch.compile cannot compile here ({summary(error)}): apt-get install g++") from None
+        raise Unavailable(f"torch.compile fails ({summary(error)}): apt-get install g++") from None
     return lambda buffers: chained(function, [torch.from_numpy(x) for x in buffers], problem.chain)
 
 

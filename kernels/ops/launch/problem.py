@@ -23,12 +23,10 @@ class Calls(Problem):
     op: ClassVar[str] = "launch"
     probes: ClassVar[tuple[str, ...]] = Gemm.probes
 
-    kernel: str = axis("what is called", choices=("gemm", "empty"))
-    chain: int = axis("calls in one launch, in a loop of the caller's own language", low=1)
+    kernel: str = axis("function to call", choices=("gemm", "empty"))
+    chain: int = axis("calls per launch, looped in the caller's language", low=1)
     clock: str = axis(
-        "whose: the caller's, or a GPU's, between whose kernels nobody is waited for",
-        "caller",
-        choices=("caller", "device"),
+        "the caller's clock, or the GPU's between back-to-back kernels", "caller", choices=("caller", "device")
     )
 
     @property

@@ -33,8 +33,8 @@ def only(kernel: str, why: str) -> Callable[[Calls], str | None]:
 def harness(problem: Calls) -> str | None:
     """Return why the empty harness refuses `problem`, or None. Its cost does not depend on the chain."""
     if problem.kernel != "empty":
-        return "the harness alone makes no product: --kernel empty"
-    return None if problem.chain == 1 else "the harness adds the same to a launch of any length: --chain 1"
+        return "the bare harness computes no product: --kernel empty"
+    return None if problem.chain == 1 else "the harness's overhead does not depend on the chain: --chain 1"
 
 
 def describe(gemm: str, empty: str = "") -> Callable[[Calls], str | None]:
@@ -44,7 +44,7 @@ def describe(gemm: str, empty: str = "") -> Callable[[Calls], str | None]:
 
 PRODUCT = partial(only, "gemm")
 EMPTY = partial(only, "empty")
-BLAS = PRODUCT("a BLAS has no call that does nothing: --kernel gemm")
+BLAS = PRODUCT("a BLAS has no empty call: --kernel gemm")
 NUMPY = partial(openblas.load, "numpy")
 
 
@@ -53,7 +53,7 @@ def of_its_caller(variant: Variant[Calls]) -> Variant[Calls]:
 
     def accepts(problem: Calls) -> str | None:
         if not problem.on_host:
-            return "what a GPU takes does not depend on who calls: --variant cuda-c,cuda-graph, or --clock caller"
+            return "GPU time does not depend on the caller: --variant cuda-c,cuda-graph, or --clock caller"
         return variant.accepts(problem)
 
     return replace(variant, accepts=accepts)
@@ -66,7 +66,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         gpu.nothing,
         accepts=harness,
         python=True,
-        blas=describe("", "a Python function whose loop makes no turn: what the harness adds to a launch"),
+        blas=describe("", "Python loop of 0 iterations: the harness's overhead per launch"),
         roles=("harness",),
     ),
     row(
@@ -81,7 +81,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         "cuda-graph",
         gpu.graph,
         kernel=cuda.kernel,
-        blas=describe("a captured graph of all the launches, replayed"),
+        blas=describe("replay of a captured graph of all launches"),
         roles=(DEFAULT, "chain", OWN_CLOCK),
     ),
     row(
@@ -111,7 +111,7 @@ CUDA: tuple[Variant[Calls], ...] = (
         TORCH_CUDA,
         "torch-cuda",
         gpu.torch_call,
-        blas=describe("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+        blas=describe("torch.mm(a, b, out=c)", "Tensor.zero_() of an empty tensor"),
         roles=(DEFAULT, "chain"),
     ),
 )
@@ -121,7 +121,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "nothing",
         native.nothing,
         accepts=harness,
-        blas=describe("", "an entry that returns at once: what the harness adds to a launch from C"),
+        blas=describe("", "empty C function: the harness's overhead per launch"),
         roles=("harness",),
     ),
     row(
@@ -139,7 +139,7 @@ CPU: tuple[Variant[Calls], ...] = (
         libraries.nothing,
         python=True,
         accepts=harness,
-        blas=describe("", "a Python function whose loop makes no turn: what the harness adds to a launch from Python"),
+        blas=describe("", "Python loop of 0 iterations: the harness's overhead per launch"),
         roles=("harness",),
     ),
     row(
@@ -147,7 +147,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "python",
         libraries.python,
         python=True,
-        accepts=EMPTY("a product in pure Python measures Python's arithmetic: --kernel empty"),
+        accepts=EMPTY("a product in pure Python would time Python's arithmetic: --kernel empty"),
         blas=describe("", "an empty Python function"),
         roles=(DEFAULT, "nothing-python:empty"),
     ),
@@ -178,7 +178,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "ctypes-convert",
         libraries.ctypes_convert,
         python=True,
-        blas=describe("our C function, argtypes convert a Python int for each pointer"),
+        blas=describe("our C function, a Python int converted for each pointer"),
     ),
     row(
         OPENBLAS,
@@ -194,7 +194,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "openblas",
         libraries.numpy_matmul,
         python=True,
-        accepts=PRODUCT("NumPy has no call that does nothing: --kernel gemm"),
+        accepts=PRODUCT("NumPy has no empty call: --kernel gemm"),
         blas=describe("np.matmul(a, b, c)"),
         roles=(DEFAULT, "chain"),
     ),
@@ -211,7 +211,7 @@ CPU: tuple[Variant[Calls], ...] = (
         TORCH,
         "torch",
         libraries.eager,
-        blas=describe("torch.mm(a, b, out=c)", "Tensor.zero_() of no element"),
+        blas=describe("torch.mm(a, b, out=c)", "Tensor.zero_() of an empty tensor"),
         roles=(DEFAULT, "chain"),
     ),
     row(
@@ -219,7 +219,7 @@ CPU: tuple[Variant[Calls], ...] = (
         "torch-compile",
         libraries.compiled,
         blas=describe("torch.compile of a function of one torch.mm"),
-        accepts=PRODUCT("torch.compile makes nothing of a function without an operation: --kernel gemm"),
+        accepts=PRODUCT("torch.compile compiles nothing for an empty function: --kernel gemm"),
         roles=("slow",),
     ),
 )

@@ -46,16 +46,16 @@ class Mma(Problem):
     probes: ClassVar[tuple[str, ...]] = ("dense", "whole", "bits")
 
     dtype: str = axis("element type of a and b", choices=("tf32", "bf16", "fp16", "int8"))
-    unit: str = axis("mma: mma.sync, a warp's; wgmma: a warpgroup's, of Hopper; else a core's", choices=tuple(TILES))
-    steps: int = axis("products that each element of c takes", 8192, low=1)
-    processors: int = axis("multiprocessors at work; or cores, a thread on each", 1, low=1)
+    unit: str = axis("mma: mma.sync of a warp; wgmma: of a Hopper warpgroup; others: CPU units", choices=tuple(TILES))
+    steps: int = axis("products per element of c", 8192, low=1)
+    processors: int = axis("multiprocessors, or cores with one thread each", 1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.unit in CORE.get(self.dtype, ()) or (self.unit in GPU and self.dtype != "int8")):
-            raise UsageError(f"--unit {self.unit}: it does not multiply {self.dtype}")
+            raise UsageError(f"--unit {self.unit}: does not support --dtype {self.dtype}")
         if self.depth * self.steps >= EXACT:
-            raise UsageError(f"--steps {self.steps}: take fewer than {EXACT // self.depth}")
+            raise UsageError(f"--steps {self.steps}: must be less than {EXACT // self.depth}")
 
     @property
     def depth(self) -> int:

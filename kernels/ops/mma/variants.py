@@ -39,7 +39,7 @@ def launches(problem: Mma, name: str) -> tuple[Geometry, ...]:
 def prepare(problem: Mma, device: Any, setting: object) -> Bind:
     """Prepare the CUDA kernel. Raises Unavailable for an instruction that the device lacks."""
     if problem.unit == "wgmma" and device.arch != "sm_90":
-        raise Unavailable(f"wgmma is Hopper's, sm_90a: {device.name} is {device.arch}")
+        raise Unavailable(f"wgmma requires Hopper (sm_90a): {device.name} is {device.arch}")
     names = [x.name for x in problem.operands()]
     return grid.bound(SOURCES[problem.unit], launches(problem, kernel(problem)), names, device)
 
@@ -78,7 +78,7 @@ def on_core(problem: Mma, device: object, setting: Setting) -> Bind:
 def of_core(problem: Mma) -> str | None:
     from kernels.devices.cpu import features
 
-    return None if problem.unit in features() else f"this processor has no {problem.unit}"
+    return None if problem.unit in features() else f"this processor lacks {problem.unit}"
 
 
 VARIANTS = (
@@ -87,7 +87,7 @@ VARIANTS = (
         CUDA_SUITE,
         "cuda",
         prepare,
-        accepts=lambda problem: None if problem.unit in GPU else f"a GPU has no {problem.unit}",
+        accepts=lambda problem: None if problem.unit in GPU else f"a GPU lacks {problem.unit}",
         roles=(CEILING,),
     ),
 )

@@ -38,7 +38,7 @@ def kernel(problem: Norm) -> str:
 def refused(problem: Norm) -> str | None:
     """Return why no kernel can run `problem`, or None if one can."""
     many = problem.images * problem.size**2 >= ELEMENTS
-    return f"--images {problem.images}: a channel has fewer than 2^31 elements" if many else None
+    return f"--images {problem.images}: a channel must have fewer than 2^31 elements" if many else None
 
 
 def launches(problem: Norm, name: str) -> tuple[Geometry, ...]:
@@ -110,7 +110,7 @@ def _response(on: cudnn.Cudnn, images: Any) -> Callable[[dict[str, int]], list[A
 def accepts(problem: Norm) -> str | None:
     """Return why cuDNN's calls cannot run `problem`, or None if they can."""
     if problem.mode == "frozen" and problem.step:
-        return "cuDNN has no gradient of kept statistics: --phase forward, or --mode train"
+        return "cuDNN has no gradient with frozen statistics: --phase forward, or --mode train"
     if problem.method == "batch" and problem.images > (most := MOST_IMAGES[problem.mode]):
         return f"cuDNN fails above {most} images: --images {most} or fewer"
     return cudnn_layers.too_many(problem.count)

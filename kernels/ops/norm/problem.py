@@ -121,19 +121,19 @@ class Norm(Problem):
 
     op: ClassVar[str] = "norm"
 
-    images: int = axis("images of the batch", low=1)
-    maps: int = axis("feature maps: channels", low=1)
-    size: int = axis("edge of an image", low=1)
+    images: int = axis("batch size (images)", low=1)
+    maps: int = axis("channels", low=1)
+    size: int = axis("image height and width", low=1)
     # batch: y = scale · (x − mean)/√(variance + ε) + shift. lrn: y = x / (2 + α/5 · Σ x² of five channels)^¾
-    method: str = axis("which normalization", "batch", choices=("batch", "lrn"))
+    method: str = axis("normalization", "batch", choices=("batch", "lrn"))
     # train: of the batch; mean and rstd = 1/√(variance + ε) are written too, for the gradient, as in PyTorch and cuDNN
-    mode: str = axis("statistics of the batch, or kept ones", "train", choices=("train", "frozen"))
+    mode: str = axis("statistics of the batch (train) or stored ones (frozen)", "train", choices=("train", "frozen"))
     phase: str = direction("forward, or forward and gradients", "forward", "step")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.method, self.mode) == ("lrn", "frozen"):
-            raise UsageError("--mode frozen: a local response normalization keeps no statistics")
+            raise UsageError("--mode frozen: local response normalization has no statistics to freeze")
 
     @property
     def keeps(self) -> bool:

@@ -139,7 +139,7 @@ def _forward(problem: Norm) -> str | None:
 def _training(problem: Norm) -> str | None:
     if problem.method == "batch" and problem.mode == "train":
         return _forward(problem)
-    return "it is a way to the statistics of a batch: --method batch --mode train"
+    return "computes only batch statistics: --method batch --mode train"
 
 
 def _batch(problem: Norm) -> str | None:

@@ -183,7 +183,7 @@ MANY = 4096  # tensors beyond which a Python loop over them dominates
 
 def few(problem: Optimizer) -> str | None:
     """Return why a row that prepares something for each tensor cannot run `problem`, or None if it can."""
-    return f"at most {MANY} tensors here: --tensors {MANY}" if problem.tensors > MANY else None
+    return f"supports at most {MANY} tensors: --tensors {MANY}" if problem.tensors > MANY else None
 
 
 def known(how: str) -> Callable[[Optimizer], str | None]:
@@ -194,9 +194,9 @@ def known(how: str) -> Callable[[Optimizer], str | None]:
 
     def accepts(problem: Optimizer) -> str | None:
         if problem.rule not in FORMS[how]:
-            return f"torch has it for {', '.join(FORMS[how])}: --rule {FORMS[how][0]}"
+            return f"torch supports only {', '.join(FORMS[how])}: --rule {FORMS[how][0]}"
         if problem.rule == "nesterov" and how == "foreach":
-            return "torch's foreach form adds the velocity to the gradients: --variant torch-fused"
+            return "torch's foreach form modifies the gradients: --variant torch-fused"
         return few(problem)
 
     return accepts
@@ -274,7 +274,7 @@ def tried(torch: Any, problem: Optimizer, how: str, place: str) -> None:
             raise
         raise Unavailable(
             f"torch {torch.__version__} has no {how} {problem.rule} on {place} ({summary(error)}): "
-            "take another --variant"
+            "use another --variant"
         ) from None
 
 

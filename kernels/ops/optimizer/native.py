@@ -28,7 +28,7 @@ Argument = structure("pointer: g w v z step", "int64: tensors size", "float: lr 
 def signed(problem: Optimizer, setting: Setting) -> None:
     """Raise Unavailable if second moments, whose roots are needed, might be drawn negative."""
     if rules.RULES[problem.rule].squares and setting.data != "uniform":
-        raise Unavailable(f"{problem.rule} keeps squares, which are not negative: --data uniform")
+        raise Unavailable(f"{problem.rule} needs nonnegative second moments: --data uniform")
 
 
 def gain(problem: Optimizer) -> float:

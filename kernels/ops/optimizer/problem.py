@@ -151,24 +151,24 @@ class Optimizer(Problem):
 
     op: ClassVar[str] = "optimizer"
 
-    rule: str = axis("which optimizer; copy moves the gradient and is the traffic alone", choices=NAMES)
-    tensors: int = axis("tensors of parameters", low=1)
-    size: int = axis("parameters of each", low=1)
+    rule: str = axis("optimizer; copy: only the memory traffic of the gradient", choices=NAMES)
+    tensors: int = axis("parameter tensors", low=1)
+    size: int = axis("parameters per tensor", low=1)
     # With a negative rate, gradients and state in [0, 1) (--data uniform, required by rules with a second moment) no
     # sign changes, and no second moment turns negative from round to round. Parameters grow by as much in each launch,
     # those of decay by 1 in 80 000, far from infinity; what decays approaches the gradient, not denormal numbers.
-    lr: float = axis("learning rate, negative: it climbs", -0.125)
-    mu: float = axis("momentum; first decay of adam", 0.9, low=0)
-    rho: float = axis("decay of the second moment", 0.999, low=0)
+    lr: float = axis("learning rate; negative: ascent", -0.125)
+    mu: float = axis("momentum; beta1 of adam", 0.9, low=0)
+    rho: float = axis("decay of the second moment (beta2 of adam)", 0.999, low=0)
     decay: float = axis("weight decay", 1e-4, low=0)
     eps: float = axis("epsilon", 1e-8, low=0)
-    limit: float = axis("most of an element of g (clip), of its root mean square (norm)", 0.5, low=0)
+    limit: float = axis("bound of each element of g (clip) or of its root mean square (norm)", 0.5, low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("mu", "rho"):
             if getattr(self, name) >= 1:
-                raise UsageError(f"--{name} {getattr(self, name)}: state would grow without end; take less than 1")
+                raise UsageError(f"--{name} {getattr(self, name)}: must be less than 1, else the state diverges")
 
     @property
     def count(self) -> int:

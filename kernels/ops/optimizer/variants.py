@@ -40,7 +40,7 @@ def kernel(problem: Optimizer) -> str:
     for name, rule_names in KERNELS.items():
         if problem.rule in rule_names:
             return name
-    raise UsageError(f"no kernel of {SOURCE.name} makes {problem.rule}; there are {', '.join(RULES)}")
+    raise UsageError(f"{SOURCE.name} has no kernel for {problem.rule}; choose from {', '.join(RULES)}")
 
 
 def launches(problem: Optimizer, name: str, processors: int = H100, each: bool = False) -> tuple[Geometry, ...]:
@@ -144,14 +144,14 @@ def by_torch(how: str) -> Callable[[Optimizer, Any, Setting], Bind]:
 def each(problem: Optimizer) -> str | None:
     """Return why NumPy's chain over single tensors cannot run `problem`, or None if it can."""
     if problem.rule == "norm":
-        return "the norm is of all tensors: --variant numpy"
+        return "the norm spans all tensors: --variant numpy"
     return libraries.few(problem)
 
 
 def one_by_one(problem: Optimizer) -> str | None:
     """Return why our pass, called from Python, cannot run `problem`, or None if it can."""
     if problem.rule == "norm":
-        return "the norm is of all tensors: --variant c"
+        return "the norm spans all tensors: --variant c"
     return libraries.few(problem)
 
 

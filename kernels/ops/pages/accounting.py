@@ -68,7 +68,7 @@ def profiled(size: int, rounds: int = ROUNDS) -> Profile | str:
             ran = _ran([*record, "--", *child], suite.environment())
             samples = _ran([perf, "script", "-i", f"{folder}/samples", "-F", "ip,sym"], dict(os.environ))
         except (OSError, subprocess.SubprocessError) as error:
-            return f"perf may not be used: {str(error).splitlines()[0]}"
+            return f"perf failed: {str(error).splitlines()[0]}"
     faults, system = map(float, ran.split()[-2:])
     return counted(samples, faults, system)
 
@@ -82,7 +82,7 @@ def counted(samples: str, faults: float, system: float) -> Profile | str:
     stacks = [stack for stack in samples.split("\n\n") if stack.strip()]
     within = sum("page_fault" in stack for stack in stacks)
     if not within:
-        return f"perf shows no stack of the kernel to this user ({len(stacks)} samples)"
+        return f"perf shows this user no kernel stacks ({len(stacks)} samples)"
     return Profile(within * PERIOD * 1e-9 / faults, system)
 
 

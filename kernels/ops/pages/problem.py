@@ -25,22 +25,22 @@ class Pages(Problem):
     probes: ClassVar[tuple[str, ...]] = ("dense", "again")
 
     # clear: every 4 KiB is written with one value; copy: with values of touched memory of that size; map: nothing
-    what: str = axis("what is done with the memory", choices=("clear", "copy", "map"))
+    what: str = axis("operation on the memory", choices=("clear", "copy", "map"))
     # touched: a mapping kept between launches. fresh: a mapping made before the launch and not touched, `pause` seconds
     # after the last one and the bytes `behind` it were released. mapped: mapped and unmapped in the launch. default,
     # keep: malloc and free in the launch, by a heap that maps large blocks anew, or keeps its memory.
-    memory: str = axis("where it comes from", choices=("touched", "fresh", "mapped", "default", "keep"))
+    memory: str = axis("origin of the memory", choices=("touched", "fresh", "mapped", "default", "keep"))
     size: int = axis("bytes", low=CHUNK, shown="bytes")
-    page: int = axis("bytes of its pages: 4096, 2097152", SMALL_PAGE)
-    pause: float = axis("seconds between giving memory back and mapping it afresh", 0.0, low=0)
-    behind: int = axis("bytes given back with it, and touched again before the launch", 0, low=0)
+    page: int = axis("page size in bytes: 4096 or 2097152", SMALL_PAGE)
+    pause: float = axis("seconds between unmapping memory and mapping it again", 0.0, low=0)
+    behind: int = axis("more bytes unmapped with it and touched again before the launch", 0, low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.page not in (SMALL_PAGE, HUGE_PAGE):
-            raise UsageError(f"--page {self.page}: take {SMALL_PAGE} or {HUGE_PAGE}")
+            raise UsageError(f"--page {self.page}: must be {SMALL_PAGE} or {HUGE_PAGE}")
         if self.size % CHUNK:
-            raise UsageError(f"--size {self.size}: take a multiple of {CHUNK}")
+            raise UsageError(f"--size {self.size}: must be a multiple of {CHUNK}")
 
     @property
     def chunks(self) -> int:

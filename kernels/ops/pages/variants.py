@@ -47,17 +47,17 @@ def huge_pages() -> str | None:
 def accepts(problem: Pages) -> str | None:
     """Return which pages the machine lacks or which options conflict, or None if `problem` can run."""
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
-        return f"the pages of this machine are of {os.sysconf('SC_PAGESIZE')} bytes"
+        return f"this machine's page size is {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
-        return f"no transparent huge pages here: echo madvise > {HUGE}"
+        return f"transparent huge pages are off: echo madvise > {HUGE}"
     if problem.size % problem.page or problem.behind % problem.page:
-        return f"no whole page of {problem.page} bytes: take a --size, and --behind, that is a multiple of it"
+        return f"--size and --behind must be multiples of --page {problem.page}"
     if (problem.pause or problem.behind) and problem.memory != "fresh":
-        return "--pause and --behind are of fresh memory alone: --memory fresh"
+        return "--pause and --behind require --memory fresh"
     if problem.memory == "default" and problem.size < LEAST_MAPPED:
-        return "a heap maps no block so small afresh: take a --size of 262144 or more"
+        return "the heap does not map such small blocks anew: use --size 262144 or more"
     if problem.what == "map" and problem.memory in ("touched", "fresh", "keep"):
-        return "nothing would be timed: --memory mapped, --memory default"
+        return "nothing to time: use --memory mapped or --memory default"
     return None
 
 
@@ -81,9 +81,7 @@ def refuse_size(problem: Problem) -> None:
 
     free = open_device("cpu").limits().memory
     if SHARE * problem.footprint > free:
-        raise Unavailable(
-            f"it maps {problem.footprint >> 20} MiB, which is more than half of the {free >> 20} MiB free"
-        )
+        raise Unavailable(f"needs {problem.footprint >> 20} MiB, more than half of the {free >> 20} MiB free")
 
 
 def held(problem: Pages) -> Held:
@@ -107,20 +105,20 @@ def _refuse_others(problem: Pages) -> None:
     given.restype = ctypes.c_int64
     faults = given(ctypes.c_void_p(trial.address))
     if faults < 0:
-        raise Unavailable(f"the system maps no {problem.size} bytes")
+        raise Unavailable(f"the system cannot map {problem.size} bytes")
     if faults > FEW + (1 + STRAY) * problem.pages:
         raise Unavailable(
-            f"asked for {problem.pages} pages of {problem.page} bytes, the system gave {faults} smaller ones: "
-            "its memory is in pieces; echo 1 > /proc/sys/vm/compact_memory"
+            f"instead of {problem.pages} pages of {problem.page} bytes, the system mapped {faults} smaller ones: "
+            "memory is fragmented; echo 1 > /proc/sys/vm/compact_memory"
         )
 
 
 def prepare(problem: Pages, device: object, setting: Setting) -> Bind:
     """Prepare the C function. Raises Unavailable without the required memory, pages or heap."""
     if setting.heap != "default":
-        raise Unavailable("it sets the heap's policy itself: --memory default,keep")
+        raise Unavailable("sets the heap's policy itself: remove --heap, use --memory default,keep")
     if problem.memory in ("default", "keep") and not build.load(SOURCE).heap_known():
-        raise Unavailable("heap policies are those of glibc; this C library has none of them")
+        raise Unavailable("heap policies require glibc; this C library has none")
     _refuse_others(problem)
     kept = held(problem)
     function = build.address(SOURCE, ENTRY[problem.memory])

@@ -24,22 +24,22 @@ class Pooling(Problem):
 
     op: ClassVar[str] = "pooling"
 
-    images: int = axis("images of the batch", low=1)
+    images: int = axis("batch size (images)", low=1)
     channels: int = axis("channels", low=1)
-    size: int = axis("edge of an image", low=2)
-    window: int = axis("edge of a window", 2, low=2)
-    pool: str = axis("which pooling", "max", choices=("max", "avg"))
-    layout: str = axis("order of the axes", "nchw", choices=("nchw", "nhwc"))
+    size: int = axis("image height and width", low=2)
+    window: int = axis("window height and width", 2, low=2)
+    pool: str = axis("pooling", "max", choices=("max", "avg"))
+    layout: str = axis("memory layout", "nchw", choices=("nchw", "nhwc"))
     phase: str = direction("forward, or forward and gradient", "forward", "step")
     # y = max(pool(x), 0), which equals pool(max(x, 0)) for the maximum
-    relu: str = axis("whether a ReLU belongs to it", "no", choices=("no", "yes"))
+    relu: str = axis("include a ReLU", "no", choices=("no", "yes"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window not in (2, 3) or self.window > self.size:
-            raise UsageError(f"--window {self.window}: there are 2 and 3, in images that hold them")
+            raise UsageError(f"--window {self.window}: must be 2 or 3, and not larger than the image")
         if (self.pool, self.relu) == ("avg", "yes"):
-            raise UsageError("--relu yes: an average does not commute with it; --pool max")
+            raise UsageError("--relu yes: average pooling does not commute with ReLU: --pool max")
 
     @property
     def edge(self) -> int:

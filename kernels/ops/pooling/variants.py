@@ -117,12 +117,12 @@ def _largest(problem: Pooling, torch: Any, before: bool) -> Callable[..., None]:
 
 def _maxima(problem: Pooling) -> str | None:
     if problem.relu == "yes" or problem.pool == "avg" or problem.phase == "forward":
-        return "it looks again for the maxima of a gradient: --pool max --phase step --relu no"
+        return "recomputes the maxima for the gradient: --pool max --phase step --relu no"
     return None
 
 
 def _relu(problem: Pooling) -> str | None:
-    return None if problem.relu == "yes" else "its ReLU is a pass of its own: --relu yes"
+    return None if problem.relu == "yes" else "runs ReLU as a separate pass: --relu yes"
 
 
 def _forward(problem: Pooling) -> str | None:
@@ -158,7 +158,7 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
 def refused(problem: Pooling) -> str | None:
     """Return why the CUDA kernels cannot run `problem`, or None."""
     large = problem.inputs // problem.images >= PLACES
-    return f"--size {problem.size}, {problem.channels} channels: an image has fewer than 2^31 places" if large else None
+    return f"--size {problem.size}, {problem.channels} channels: an image exceeds 2^31 - 1 elements" if large else None
 
 
 def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: int) -> Geometry:

@@ -23,7 +23,7 @@ class Saxpy(Problem):
 
     vector: int = axis("bytes of each vector", low=64)
     # warm: every pass is over the same x and y. flushed, swept: each pass has another pair, evicted before the launch
-    state: str = axis("where its operands are", choices=("warm", "flushed", "swept"))
+    state: str = axis("cache state of the operands", choices=("warm", "flushed", "swept"))
 
     @property
     def count(self) -> int:

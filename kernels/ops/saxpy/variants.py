@@ -40,7 +40,7 @@ class Swept:
 def prepare(problem: Saxpy, device: object, setting: object) -> Bind:
     """Prepare the loop. Raises Unavailable if the processor cannot flush a line from user mode."""
     if problem.state == "flushed" and not build.load(SOURCE).flushes():
-        raise Unavailable("this processor has no user-mode cache-line flush (CLFLUSH): use --state swept")
+        raise Unavailable("this processor lacks a user-mode cache-line flush (CLFLUSH): --state swept")
     function = build.address(SOURCE, "saxpy")
     ready, swept = build.address(SOURCE, f"{problem.state}_ready"), Swept()
 
@@ -77,8 +77,8 @@ def accepts(name: str, problem: Saxpy) -> str | None:
 
     isa, _ = WIDTHS[name]
     if isa not in instruction_sets():
-        return f"this processor has no {isa}"
-    return None if problem.state == "warm" else "its operands stay in cache: --state warm"
+        return f"this processor lacks {isa}"
+    return None if problem.state == "warm" else "requires operands in cache: --state warm"
 
 
 def compiled(name: str) -> tuple[str | None, str | None]:

@@ -26,10 +26,10 @@ class Softmax(Problem):
 
     batch: int = axis("rows", low=1)
     classes: int = axis("columns", low=1)
-    labels: str = axis("how the right class is given", "index", choices=("index", "one-hot"))
+    labels: str = axis("format of the labels", "index", choices=("index", "one-hot"))
     # the loss applies its own log-softmax to this layer; after log-softmax, which is idempotent, only the work changes
-    before: str = axis("the network's own last layer", "none", choices=("none", "softmax", "log-softmax"))
-    want: str = direction("the loss alone, or gradient and loss", "step", "forward")
+    before: str = axis("preceding layer of the network", "none", choices=("none", "softmax", "log-softmax"))
+    want: str = direction("loss only, or loss and gradient", "step", "forward")
 
     @property
     def count(self) -> int:

@@ -36,7 +36,7 @@ def _fused(problem: Softmax) -> str:
 
 def _fused_accepts(problem: Softmax) -> str | None:
     if problem.before != "none" and (problem.labels, problem.want) != ("index", "step"):
-        return "a layer before is written for --labels index --want step"
+        return "with --before, requires: --labels index --want step"
     return None
 
 
@@ -46,10 +46,10 @@ def plain(problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), b
     A preceding layer is accepted only with `before` and index labels.
     """
     if problem.want != "step":
-        return "it gives gradient and loss: --want step"
+        return "computes loss and gradient: --want step"
     if problem.before != "none" and not (before and problem.labels == "index"):
-        return "it has no layer before: --before none" if not before else "a layer before: --labels index"
-    return None if problem.labels in labels else f"it takes labels as {labels[0]}"
+        return "does not support --before: --before none" if not before else "with --before, requires: --labels index"
+    return None if problem.labels in labels else f"label format not supported: --labels {labels[0]}"
 
 
 def _own_kernel() -> tuple[str | None, str | None]:

@@ -33,10 +33,10 @@ class Spmm(Problem):
 
     op: ClassVar[str] = "spmm"
 
-    m: int = axis("rows of W and C: outputs", low=1)
-    n: int = axis("columns of B and C: the batch", low=1)
-    k: int = axis("columns of W: inputs", low=1)
-    density: float = axis("share of W that is not zero", low=0)
+    m: int = axis("rows of W and C (outputs)", low=1)
+    n: int = axis("columns of B and C (batch size)", low=1)
+    k: int = axis("columns of W (inputs)", low=1)
+    density: float = axis("share of nonzeros in W", low=0)
 
     @property
     def nonzeros(self) -> int:

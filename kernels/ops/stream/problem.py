@@ -22,7 +22,7 @@ class Stream(Problem):
 
     op: ClassVar[str] = "stream"
 
-    kind: str = axis("which traffic", choices=("read", "copy", "triad"), shown="word")
+    kind: str = axis("access pattern", choices=("read", "copy", "triad"), shown="word")
     size: int = axis("bytes of each array", low=64, shown="bytes")
 
     @property

@@ -95,7 +95,7 @@ def _traffic(problem: Stream, setting: Setting, flags: tuple[str, ...]) -> Bind:
 
 def copies(problem: Stream) -> str | None:
     """Return why a variant that only copies cannot run `problem`, or None."""
-    return None if problem.kind == "copy" else "it copies, and nothing else: --kind copy"
+    return None if problem.kind == "copy" else "it only copies: --kind copy"
 
 
 def numpy_copyto(problem: Stream, device: object, setting: object) -> Bind:

@@ -56,13 +56,13 @@ def _beside(name: str, prepare: Callable[..., Any], nbytes: Callable[[Transfer],
 
 
 def _one_buffer(problem: Transfer) -> str | None:
-    return within(problem) or (None if problem.buffers == SINGLE else "it copies a whole array: --buffers one")
+    return within(problem) or (None if problem.buffers == SINGLE else "it copies a single array: --buffers one")
 
 
 def _by_caller(problem: Transfer) -> str | None:
     if problem.on_host:
         return at_once(problem)
-    return "a copy from pageable memory waits for its stream, which is held for the device's time: --clock caller"
+    return "a copy from pageable memory would wait for the held stream: --clock caller"
 
 
 VARIANTS: tuple[Variant[Transfer], ...] = (

@@ -79,22 +79,20 @@ class Transfer(moved.Moved):
 
     op: ClassVar[str] = "transfer"
 
-    size: int = axis("bytes in all; 0: those of the gradient of --buffers, else 1 MiB", low=LENGTH, shown="bytes")
+    size: int = axis("total bytes; 0: the gradient's size of --buffers, else 1 MiB", low=LENGTH, shown="bytes")
     buffers: str = axis(
-        "one, a hundred equal ones, or a network's: one a layer",
+        "one buffer, a hundred equal ones, or one per layer of a network",
         SINGLE,
         choices=(SINGLE, HUNDRED, *GRADIENTS),
         shown="word",
     )
-    waits: str = axis("when the other process's word is awaited", "once", choices=("once", "each"))
+    waits: str = axis("when to wait for the other process's reply", "once", choices=("once", "each"))
     back: str = axis(
-        "when the other process sends back: after all, or along with what comes", "after", choices=("after", "along")
+        "when the other process sends back: after receiving all, or meanwhile", "after", choices=("after", "along")
     )
 
     clock: str = axis(
-        "whose: the device's, or its caller's, who waits for the end of each copy",
-        "device",
-        choices=("device", "caller"),
+        "the device's clock, or the caller's until the end of each copy", "device", choices=("device", "caller")
     )
 
     def __post_init__(self) -> None:
@@ -104,7 +102,7 @@ class Transfer(moved.Moved):
             object.__setattr__(self, "size", nbytes or USUAL // grain * grain)
         super().__post_init__()
         if self.size % grain:
-            raise UsageError(f"--size {self.size}: take a multiple of {grain}")
+            raise UsageError(f"--size {self.size}: must be a multiple of {grain}")
         if nbytes and self.size != nbytes:
             named = f"--size {self.size}: the gradient of --buffers {self.buffers}"
             raise UsageError(f"{named} has {nbytes} bytes; leave one of the two out")

@@ -46,7 +46,7 @@ def lengths(problem: Transfer) -> Any:
 def c_copy(past: bool, problem: Transfer, device: object, setting: Setting) -> Bind:
     """Prepare our copy; `past`: with streaming stores. Raises Unavailable without these or enough cores."""
     if past and not build.load(SOURCE).transfer_streams():
-        raise Unavailable("this processor has no stores past the caches that are known here")
+        raise Unavailable("this processor has no known non-temporal stores")
     each = lengths(problem)
     fields: dict[str, Any] = {"lengths": ctypes.addressof(each), "buffers": len(each), "past": past}
     if setting.threads == 1:
@@ -129,12 +129,12 @@ class Peer:
         library = build.load(PEER_SOURCE)
         library.transfer_open.restype = POINTER
         if not _usable(route):
-            raise Unavailable(f"the system lets no process be reached by the route {route} here")
+            raise Unavailable(f"the system does not permit the route {route} between processes")
         of = (INT64 * len(lengths))(*lengths)
         how = INT64(len(lengths)), INT64(each), INT64(along), POINTER(between or None)
         self.place = library.transfer_open(ROUTES.index(route), of, *how)
         if self.place is None:
-            raise Unavailable(f"no memory for a second process with {4 * sum(lengths)} bytes of its own")
+            raise Unavailable(f"no memory for a second process with {4 * sum(lengths)} more bytes")
         weakref.finalize(self, library.transfer_close, POINTER(self.place))
 
 
@@ -158,13 +158,13 @@ AWAITED = "awaited"  # … and copies whose caller waits for their end
 def at_once(problem: Transfer) -> str | None:
     """Return why a copy within one process cannot run `problem`, or None."""
     if problem.back != "after":
-        return "nothing is sent back within a process: --back after"
-    return None if problem.waits == "once" else "nobody's word is awaited within a process: --waits once"
+        return "a copy within a process sends nothing back: --back after"
+    return None if problem.waits == "once" else "a copy within a process awaits no reply: --waits once"
 
 
 def by_device(problem: Transfer) -> str | None:
     """Return why a variant that does not copy over a GPU's link cannot run `problem`, or None."""
-    return None if problem.clock == "device" else "a caller waits for copies over a GPU's link alone: --clock device"
+    return None if problem.clock == "device" else "only copies over a GPU's link support --clock caller: --clock device"
 
 
 def within(problem: Transfer) -> str | None:
@@ -175,14 +175,14 @@ def within(problem: Transfer) -> str | None:
 def _along(problem: Transfer) -> str | None:
     """Return why the route that returns chunks while others are sent refuses `problem`, or None."""
     if problem.back == "along" and (problem.buffers != SINGLE or problem.waits == "each"):
-        return "it goes back chunk by chunk: --buffers one --waits once, or --back after"
+        return "it sends back chunk by chunk: --buffers one --waits once, or --back after"
     return by_device(problem)
 
 
 def _after(problem: Transfer) -> str | None:
     """Return why a route that returns data only after all is received cannot run `problem`, or None."""
     if problem.back != "after":
-        return "only shared memory is written in both directions at once: --back after"
+        return "only shared memory supports both directions at once: --back after"
     return by_device(problem)
 
 

@@ -115,7 +115,7 @@ def torch_copy(problem: Transpose, device: Any, setting: object) -> Bind:
 
 def _alone(setting: Setting) -> None:
     if setting.threads != 1:
-        raise Unavailable("these transpositions run on one thread: --threads 1")
+        raise Unavailable("single-threaded transpositions: --threads 1")
 
 
 VARIANTS: tuple[Variant[Transpose], ...] = (

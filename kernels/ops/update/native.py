@@ -75,7 +75,7 @@ def library(load: Callable[[], Blas], symbol: str, gradients: int = 0) -> Callab
 def c_pass(problem: Update, device: object, setting: Setting) -> Bind:
     """Prepare the suite's C pass for the problem's part: update, clear or scale."""
     if setting.threads != 1:
-        raise Unavailable("our own passes run on one thread: --threads 1")
+        raise Unavailable("single-threaded passes: --threads 1")
     values = fields(problem)
     function = values["apply"] if problem.part == "update" else address(f"update_{problem.part}")
     return _bind(function, values, problem, ())

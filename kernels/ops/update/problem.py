@@ -40,30 +40,30 @@ class Update(Problem):
     op: ClassVar[str] = "update"
     probes: ClassVar[tuple[str, ...]] = ("dense", "sparse")
 
-    m: int = axis("inputs of the layer: rows of W", low=1)
-    n: int = axis("outputs of the layer: columns of W", low=1)
-    k: int = axis("batch", low=1)
+    m: int = axis("inputs of the layer (rows of W)", low=1)
+    n: int = axis("outputs of the layer (columns of W)", low=1)
+    k: int = axis("batch size", low=1)
     # sgd: W −= lr·g. decay: W −= lr·(g + decay·W). momentum: V = mu·V + g, W −= lr·V. unit: V = mu·V + (1 − mu)·g,
     # W −= lr·V. nesterov: V = mu·V + g, W −= lr·(g + mu·V). clip: each element of g within ± limit. norm: g times
     # min(1, limit / its root mean square). tied: two layers share W, so that g is a sum of two products; X and dY
     # have 2k rows, the second layer's below.
-    rule: str = axis("how the weights follow their gradient", "sgd", choices=RULES)
+    rule: str = axis("update rule of the weights", "sgd", choices=RULES)
     # wgrad: g alone. update: the pass over a given g. clear: g = 0. scale: W = −W, read and written without drift.
-    part: str = direction("the whole step, or a piece of it alone", "step", "wgrad", "update", others=PIECES)
+    part: str = direction("the complete step, or one part of it", "step", "wgrad", "update", others=PIECES)
     # A smaller rate would hide errors of g under the rounding of W. Repeated launches add the same step each time and
     # never reach infinity; with decay W converges; nothing decays towards denormal numbers.
     lr: float = axis("learning rate", 1.0)
     mu: float = axis("momentum", 0.9, low=0)
     decay: float = axis("weight decay", 0.01, low=0)
-    limit: float = axis("most of an element of g (clip), of its root mean square (norm)", 0.1, low=0)
+    limit: float = axis("bound of each element of g (clip) or of its root mean square (norm)", 0.1, low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mu >= 1:
-            raise UsageError(f"--mu {self.mu}: the velocity would grow without end; take less than 1")
+            raise UsageError(f"--mu {self.mu}: must be less than 1, else the velocity diverges")
         if not 0 <= self.lr * self.decay <= 1:
             raise UsageError(
-                f"--lr {self.lr} --decay {self.decay}: lr × decay is {self.lr * self.decay:g}, take 0 to 1"
+                f"--lr {self.lr} --decay {self.decay}: lr × decay is {self.lr * self.decay:g}, must be 0 to 1"
             )
 
     @property

@@ -18,9 +18,9 @@ Accepts: TypeAlias = Callable[[Update], str | None]
 
 # Why a fused product, which keeps no gradient, cannot apply a rule.
 NOT_FUSED = {
-    "nesterov": "it needs the gradient twice, as it is and in the velocity: take a separate form",
-    "clip": "each element of the gradient is clipped before it is used: take a separate form",
-    "norm": "all of the gradient is summed before any of it is used: take a separate form",
+    "nesterov": "uses the gradient twice, directly and in the velocity: use a separate variant",
+    "clip": "each element of the gradient is clipped before its use: use a separate variant",
+    "norm": "the norm needs the complete gradient first: use a separate variant",
 }
 
 
@@ -29,7 +29,7 @@ def parts(*names: str, also: Accepts | None = None) -> Accepts:
 
     def accepts(problem: Update) -> str | None:
         if problem.part not in names:
-            return f"it does another part of the step: --part {names[0]}"
+            return f"does not compute this part of the step: --part {names[0]}"
         return also(problem) if also else None
 
     return accepts

@@ -198,7 +198,7 @@ def test_one_case_against_every_variant(gemm: Gemm) -> None:
     [
         ("--m 8,16 --n 8 --k 8", "it explains one case, 2 were asked for"),
         ("--m 8 --n 8 --k 8 --vary trans --trans nn,nt", "it explains one case, 2 were asked for"),
-        ("--m 8 --n 8 --k 8 --alpha 2 --variant numpy", "cannot be measured: its call has no alpha and beta"),
+        ("--m 8 --n 8 --k 8 --alpha 2 --variant numpy", "cannot be measured: does not support alpha and beta"),
         ("--m 1024 --n 1024 --k 1024 --variant naive", "cannot be measured: the textbook loops are slow"),
     ],
 )

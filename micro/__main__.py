@@ -22,21 +22,21 @@ BUDGET = "180s"
 def parser() -> Parser:
     """Return the parser of `python -m micro`."""
     options = Parser("python -m micro", description=__doc__, allow_abbrev=False)
-    options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list, or run all")
+    options.add_argument("what", nargs="?", choices=("list", "all"), default="list", help="list benchmarks, or run all")
     options.add_argument("--device", default="cpu", help="cpu, cuda:0 (default cpu)")
-    options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"time of measuring ({BUDGET})")
-    options.add_argument("--replicate", default="1", metavar="N", help="measure all N times in fresh processes (1)")
-    options.add_argument("--small", action="store_true", help="sizes that take no time: a test of the whole")
-    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    options.add_argument("--budget", default=BUDGET, metavar="TIME", help=f"measuring time (default {BUDGET})")
+    options.add_argument("--replicate", default="1", metavar="N", help="repeat N times in fresh processes (default 1)")
+    options.add_argument("--small", action="store_true", help="tiny sizes, to test the complete command")
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file (JSON lines)")
+    options.add_argument("--resume", action="store_true", help="continue the run in -o FILE, if it exists")
     options.add_argument(
         "--mechanisms",
         nargs="*",
         metavar="FILE",
         type=Path,
-        help="every mechanism, the command that tests it, its last verdict: in these run files or folders, or in runs/",
+        help="list each mechanism, its test command and its last verdict in these run files or folders (default runs/)",
     )
-    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answers alone")
+    options.add_argument("-q", dest="quiet", action="store_true", help="no progress, only the answers")
     return options
 
 
@@ -60,7 +60,7 @@ def _refuse_unused(options: Parser, arguments: argparse.Namespace, what: str) ->
     for name, value in vars(arguments).items():
         if name not in ("what", "mechanisms") and value != options.get_default(name):
             option = {"output": "-o", "quiet": "-q"}.get(name, f"--{name}")
-            options.error(f"{option}: {what} measures nothing; it belongs to python -m micro all")
+            options.error(f"{option}: no effect with {what}; use it with python -m micro all")
     if what == "--mechanisms" and arguments.what == "all":
         options.error("all: --mechanisms measures nothing; leave one of the two out")
 
@@ -73,7 +73,7 @@ def _listed() -> int:
         print(f"  {benchmark.about}")
         for flag, question in benchmark.questions.items():
             print(f"  --{flag.replace('_', '-')}: {question.help}")
-    print("python -m micro all --budget 180s runs a useful default of each")
+    print("python -m micro all --budget 180s runs useful defaults of each")
     return 0
 
 
@@ -83,7 +83,7 @@ def measure(words: argparse.Namespace, ranks: range | None = None) -> int:
 
     device, outputs = words.device, outputs_of(vars(words))
     if outputs.resume and outputs.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
+        raise UsageError("--resume: requires a run file, -o FILE")
     check_name(device)
     budget, count = number(words.budget, TIME, "--budget", "180s"), replicates(words.replicate)
     todo, failed, checked = everything.parts(device, words.small, ranks or everything.ALL), False, 0

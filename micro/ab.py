@@ -25,30 +25,32 @@ OURS = {  # options of a benchmark that an arm ignores
     *("--replicate", "--profile", "--resume", "--keep-wrong", "--figures"),
     *(f"--{kind}" for kind in EXPORTS),
 }
-ABOUT = "Two checkouts or environments against each other: arm a is the baseline, arm b the contender."
+ABOUT = "Compare two checkouts or environments: arm a is the baseline, arm b the contender."
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser; the words after `--` are the command whose cases are measured."""
     options = Parser("python -m micro.ab", description=ABOUT, allow_abbrev=False)
     for arm in "ab":
-        options.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (this one)")
-        options.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (this one)")
-    options.add_argument("--processes", type=int, default=13, metavar="N", help="an arm (default 13)")
+        options.add_argument(f"--repo-{arm}", metavar="DIR", type=Path, help="checkout of this suite (default: this)")
+        options.add_argument(f"--python-{arm}", metavar="EXE", help="Python of its environment (default: this)")
+    options.add_argument("--processes", type=int, default=13, metavar="N", help="processes per arm (default 13)")
     options.add_argument(
         "--budget",
         default="120s",
         metavar="TIME",
-        help="of measuring, for all cases (120s); longer where two rounds of each take longer",
+        help="measuring time of all cases (default 120s); exceeded if two rounds of each case need more",
     )
-    options.add_argument("--margin", default="1%", metavar="SHARE", help="ratios within ± this count as the same (1%%)")
     options.add_argument(
-        "--gate", metavar="SHARE", help="exit 1 where b is slower for certain, and perhaps by so much or more"
+        "--margin", default="1%", metavar="SHARE", help="ratios within 1 ± this are same (default 1%%)"
     )
-    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument(
+        "--gate", metavar="SHARE", help="exit 1 if b is significantly slower and its interval reaches SHARE"
+    )
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file (JSON lines)")
     add_documents(options)
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
-    options.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the command, as one types it")
+    options.add_argument("words", nargs="*", metavar="-- micro.BENCHMARK …", help="the benchmark's command line")
     return options
 
 
@@ -73,17 +75,17 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
     if name and (suite.FOLDER / "micro" / f"{name}.py").is_file():
         name = f"micro.{name}"  # a name without `micro.`, as the installed command takes it
     if not name.startswith("micro."):
-        raise UsageError("name the command to measure behind --, such as -- micro.gemm --m 64,128")
+        raise UsageError("name the command to measure after --, e.g. -- micro.gemm --m 64,128")
     for option in (word.partition("=")[0] for word in words):
         if option in OURS:
-            raise UsageError(f"{option} behind --: options that choose cases come here, all others before --")
+            raise UsageError(f"{option} after --: only options that select cases are allowed there; move it before --")
     if values["processes"] < 6:
-        raise UsageError(f"--processes {values['processes']}: six or more an arm, thirteen for a gate")
+        raise UsageError(f"--processes {values['processes']}: at least 6 per arm, at least 13 with --gate")
     places = {}
     for arm in "ab":
         python, repo = values[f"python_{arm}"] or Place.python, values[f"repo_{arm}"] or Place.repo
         if module_in(repo) is None:
-            raise UsageError(f"--repo-{arm} {repo}: no checkout of this suite, nor has it kernelgap installed")
+            raise UsageError(f"--repo-{arm} {repo}: neither a checkout of this suite nor an environment with kernelgap")
         places[arm] = Place(python, repo)
     gate = number(values["gate"], SHARE, "--gate", "5%") if values["gate"] is not None else None
     limits = Limits(

@@ -62,11 +62,11 @@ def contests(device: str, limits: Limits, threads: int = 1) -> list[Contest]:
 def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
     """Raise UsageError for a device without ceilings, or an unsupported number of threads."""
     if not kind.ceilings:
-        raise UsageError(f"--device {device}: there is no ceiling kernel for it")
+        raise UsageError(f"--device {device}: no ceiling kernel for this device")
     if threads > 1 and "threads" in kind.refuses:
-        raise UsageError(f"--threads {threads}: {device} does not obey it: {kind.refuses['threads']}")
+        raise UsageError(f"--threads {threads}: not supported by {device}: {kind.refuses['threads']}")
     if not 1 <= threads <= limits.cores:
-        raise UsageError(f"--threads {threads}: each has a core of its own, and there are {limits.cores}")
+        raise UsageError(f"--threads {threads}: exceeds the {limits.cores} cores (one thread per core)")
 
 
 def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:
@@ -126,9 +126,9 @@ def _unit(problem: Mapping[str, Any], kind: Kind) -> str:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m micro.ceiling`."""
     options = Parser("python -m micro.ceiling", description=__doc__, allow_abbrev=False)
-    options.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu, or a GPU: cuda:0")
-    options.add_argument("--threads", type=int, default=1, metavar="N", help="so many at once, a core each")
-    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
+    options.add_argument("--device", default=ceilings.CPU, metavar="NAME", help="cpu or a GPU, e.g. cuda:0")
+    options.add_argument("--threads", type=int, default=1, metavar="N", help="number of threads, one core each")
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file (JSON lines)")
     options.add_argument("--list", action="store_true", help="print the plan and stop")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     return options

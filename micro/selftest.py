@@ -19,12 +19,14 @@ def parser() -> argparse.ArgumentParser:
     options = Parser(f"python -m micro.{NAME}", description=__doc__, allow_abbrev=False)
     how = options.add_mutually_exclusive_group()
     how.add_argument(
-        "--full", action="store_true", help="an hour: every path 20 times, more pairs, a spinner on every core"
+        "--full", action="store_true", help="one hour: every path 20 times, more pairs, a busy process on every core"
     )
-    how.add_argument("--explain", action="store_true", help="what is promised, how it is tested, and what is not")
-    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
-    options.add_argument("--json", metavar="FILE", help="write the figures as JSON (- is stdout)")
+    how.add_argument(
+        "--explain", action="store_true", help="explain what is promised, how it is tested, and its limits"
+    )
+    options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file (JSON lines)")
+    options.add_argument("--resume", action="store_true", help="continue the run in -o FILE, if it exists")
+    options.add_argument("--json", metavar="FILE", help="write the figures as JSON (- for stdout)")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress")
     return options
 
@@ -39,10 +41,10 @@ def _asked(arguments: argparse.Namespace) -> Callable[[], int]:
     """Return the requested action, ready to run. Raises UsageError."""
     if arguments.explain:
         if arguments.output or arguments.json or arguments.resume:
-            raise UsageError("--explain: it measures nothing; leave -o, --json and --resume out")
+            raise UsageError("--explain: measures nothing; leave out -o, --json and --resume")
         return _explain
     if arguments.resume and not arguments.output:
-        raise UsageError("--resume: it needs a run file, -o FILE")
+        raise UsageError("--resume: requires a run file, -o FILE")
     from micro.command.selftest import Options, run
 
     words = (arguments.full, arguments.output, arguments.json, arguments.quiet, arguments.resume)

@@ -107,10 +107,10 @@ def test_the_doctor_says_what_a_device_is(board: Path) -> None:
         ("micro.stream --device board --threads 2", "--threads 2: board: it is one core"),
         ("micro.stream --device board --cold a", "--cold a: board: it has no cache"),
         ("micro.stream --device board --cold all", "--cold all: board: it has no cache"),
-        ("micro.ceiling --device board", "--device board: there is no ceiling kernel for it"),
-        ("micro.transpose --device board", "--device board: nothing here is written for it yet"),
-        ("micro.stream --device board --profile --size 4096", "--profile: no profiler is known that looks at"),
-        ("micro.gemm --device board --transpose", "--device board: nothing that this question measures is written"),
+        ("micro.ceiling --device board", "--device board: no ceiling kernel for this device"),
+        ("micro.transpose --device board", "--device board: this benchmark has no kernels for the device yet"),
+        ("micro.stream --device board --profile --size 4096", "--profile: no supported profiler for"),
+        ("micro.gemm --device board --transpose", "--device board: this question has no kernels"),
     ],
 )
 def test_what_a_device_cannot_is_a_line(board: Path, words: str, reason: str) -> None:

@@ -84,7 +84,7 @@ def run(duel: Duel) -> int:
         names, apart = _common(plans)
         threads = {parse(name).setting.threads for name in names}
         if len(threads) > 1:
-            raise UsageError("--threads: one value in a comparison of arms, their processes are pinned alike")
+            raise UsageError("--threads: only one value is allowed, since both arms' processes are pinned alike")
         environment = machine.environment([open_device("cpu")], machine.command_line())
         file = open_run_file(duel.outputs.output, environment)
         stack.callback(file.close)
@@ -141,7 +141,7 @@ def _common(plans: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
             elif skips[name]:
                 apart.append(f"{name}: skipped in arm {letter}: {skips[name]}")
     if not common:
-        raise UsageError(f"no case that both arms can measure: {'; '.join(apart[:3]) or 'none was asked for'}")
+        raise UsageError(f"no case that both arms can measure: {'; '.join(apart[:3]) or 'no case selected'}")
     return common, apart
 
 
@@ -165,12 +165,12 @@ def _take(duel: Duel, cases: Sequence[Case], threads: int, progress: Progress) -
     limits = duel.limits
     chance = random.Random(secrets.randbits(31))
     for number in range(limits.processes):
-        progress.begin(f"processes {number + 1} of {limits.processes} an arm, {len(cases)} cases")
+        progress.begin(f"process {number + 1} of {limits.processes} per arm, {len(cases)} cases")
         slice_ = limits.seconds / limits.processes / len(cases)
         try:
             canaries = _pair(duel, cases, threads, slice_, chance, first=number == 0)
         except (KeyboardInterrupt, SystemExit) as stop:
-            print(f"micro.ab: interrupted after {number} of {limits.processes} processes an arm", file=sys.stderr)
+            print(f"micro.ab: interrupted after {number} of {limits.processes} processes per arm", file=sys.stderr)
             for case in cases:  # the pair in flight
                 del case.wall[number:], case.cpu[number:]
             return stop_code(stop), canary

@@ -82,7 +82,7 @@ def contests(
         name = f"ab/{case.name}"
         results = tuple(_result(case, i, name, canary, command) for i in (0, 1))
         known = name, "arm", results[0].name, results[1].name, limits.margin, limits.margin
-        comparison = record.Comparison.unjudged(*known, scope=f"across {len(case.wall)} processes an arm")
+        comparison = record.Comparison.unjudged(*known, scope=f"across {len(case.wall)} processes per arm")
         if case.failed:
             letter, (_, reason) = next(iter(case.failed.items()))
             comparison = replace(comparison, reason=f"arm {letter}: {reason}")
@@ -163,8 +163,8 @@ def sentences(
     if by["slower"]:
         worst = max(by["slower"], key=lambda c: c.ratio or 0.0)
         shown = units.ratio(worst.ratio, worst.low, worst.high)
-        lines.append(f"Slowest against a: {worst.baseline.removesuffix('/arm:a')}, {shown} times.")
-    lines.append("Between the arms differ: " + ("; ".join(differs) or "nothing that is recorded") + ".")
+        lines.append(f"Largest slowdown: {worst.baseline.removesuffix('/arm:a')}, {shown} times arm a's time.")
+    lines.append("The arms differ in: " + ("; ".join(differs) or "nothing that is recorded") + ".")
     lines += apart
     if limits.gate is not None:
         names = ", ".join(case.name for case in tripped)

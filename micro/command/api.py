@@ -30,9 +30,9 @@ def plan(benchmark: str, **options: Any) -> Plan:
     try:
         definition = importlib.import_module(f"{suite.PREFIX}micro.{benchmark}").BENCHMARK
     except (ImportError, AttributeError):
-        raise UsageError(f"{benchmark!r} is no benchmark: see `ls micro`, the files") from None
+        raise UsageError(f"{benchmark!r} is not a benchmark: choose a file name of `ls micro`") from None
     for name in {"figures", "list", "profile", *formats.kinds()} & options.keys():
-        raise UsageError(f"{name}: from Python the run itself is written, by reports.formats or reports.figures")
+        raise UsageError(f"{name}: not available from Python; pass the run to reports.formats or reports.figures")
     try:
         meant, read = request(definition, benchmark, words(_named(options)), raising=True)
         return planned(meant, benchmark, read)

@@ -68,7 +68,7 @@ def parts(device: str, small: bool = False, ranks: range = ALL) -> list[Part]:
                     candidates.append(_part(benchmark, name, line, device, small))
     candidates = [part for part in candidates if _written(part, kind_of(device).kernels)]
     if not candidates:
-        raise UsageError(f"--device {device}: no benchmark has anything for it yet")
+        raise UsageError(f"--device {device}: no benchmark supports this device yet")
     kept: dict[tuple[str, ...], Part] = {}
     for part in sorted(candidates, key=lambda part: part.rank):
         kept.setdefault(tuple(contest.name for contest in part.plan.contests), part)
@@ -108,7 +108,7 @@ def run(todo: Sequence[Part], device: str, budget: float, outputs: Outputs) -> I
         for part in todo:
             share = replace(part.plan.budget, seconds=max(left, 0.0) * part.plan.budget.seconds / total)
             if not outputs.quiet:
-                text = f"{share.seconds:.0f} of {left:.0f} s of measuring that are left"
+                text = f"{share.seconds:.0f} of the remaining {left:.0f} s of measuring"
                 print(f"{part.title}: {text}", file=sys.stderr, flush=True)
             total -= part.plan.budget.seconds
             here: Session = replace(at, runner=replace(at.runner, repeat=Repeat(part.name, part.plan.swept)))

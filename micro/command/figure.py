@@ -45,7 +45,7 @@ def rate(name: str, hits: int, trials: int, least: float, unjudged: str | None =
     low, high = stats.wilson(hits, trials)
     inside, outside = least <= low and (high <= most or most == 1.0), high < least or low > most
     if unjudged is None and not outside and not _can_show(trials, least, most):
-        unjudged = f"{trials} are too few to show it" if trials else "there are none"
+        unjudged = f"{trials} trials are too few" if trials else "no trials"
     promised = f"at least {least:g}" if most == 1.0 else f"{least:g} to {most:g}"
     return Promise(name, f"{hits} of {trials} [{low:.3f}, {high:.3f}]", promised, inside and not unjudged, unjudged)
 
@@ -57,7 +57,7 @@ def within(name: str, interval: tuple[float, float, float], limit: float, unjudg
     low, middle, high = interval
     inside, beyond = -limit <= low and high <= limit, low > limit or high < -limit
     if unjudged is None and not beyond and high - low > 2 * limit:
-        unjudged = "the interval is too wide to show it"
+        unjudged = "the interval is too wide"
     text = f"{100 * middle:+.3f} % [{100 * low:+.3f}, {100 * high:+.3f}]"
     return Promise(name, text, f"inside ±{100 * limit:g} %", inside and not unjudged, unjudged)
 

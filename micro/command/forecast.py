@@ -52,9 +52,9 @@ def announced(contests: Sequence[Contest], budget: Budget) -> str:
     cases = {case for contest in contests for case in contest.cases if not case.skip}
     checks = preparing(contests)
     return (
-        f"{counted(len(contests), 'contest')} (what is compared, timed in turns) of {counted(len(cases), 'case')} "
+        f"{counted(len(contests), 'contest')} (cases compared, timed in turns) of {counted(len(cases), 'case')} "
         "(a kernel at one size): "
-        f"at most {budget.seconds:.0f} s of measuring, about {checks:.0f} s to prepare and check them: "
+        f"up to {budget.seconds:.0f} s to measure, about {checks:.0f} s to prepare and check: "
         f"{budget.seconds + checks:.0f} s in all"
     )
 
@@ -66,8 +66,8 @@ def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -
         return None
     rest = (preparing(contests) - foreseen) * took / foreseen
     return (
-        f"preparing takes {took / foreseen:.0f} times what was foreseen, {took:.0f} s for the first contest: about "
-        f"{rest:.0f} s for the other {len(contests) - 1}, and at most {left:.0f} s of measuring: {rest + left:.0f} s"
+        f"preparation takes {took / foreseen:.0f} times the forecast, {took:.0f} s for the first contest: about "
+        f"{rest:.0f} s for the other {len(contests) - 1}, plus up to {left:.0f} s to measure: {rest + left:.0f} s"
     )
 
 
@@ -99,9 +99,9 @@ def remedy(plan: Plan, run: record.Run, limits: Mapping[str, Limits]) -> list[st
     budget = _round(max(SAFE * need * (plan.replicates if few else 1) / (1 - plan.kept), plan.budget.seconds))
     count = len(plan.contests)
     shortfalls = [f"{len(few)} of {count} contests had too few rounds for a ratio"] if few else []
-    shortfalls += [f"{len(missing)} of {count} contests were not measured for want of time"] if missing else []
-    goes_on = ", or -o FILE and --resume, which goes on with what is missing" if missing else ""
-    return [f"{'; '.join(shortfalls)}: again with --budget {budget}s{goes_on}."]
+    shortfalls += [f"{len(missing)} of {count} contests were not reached in time"] if missing else []
+    goes_on = ", or with -o FILE --resume, which measures only what is missing" if missing else ""
+    return [f"{'; '.join(shortfalls)}: rerun with --budget {budget}s{goes_on}."]
 
 
 def pace(measured: Sequence[tuple[float, record.Contest]]) -> float:

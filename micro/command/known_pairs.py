@@ -45,7 +45,7 @@ def noisy(pilot: Sequence[record.Contest]) -> str | None:
         return slow[0]
     clock, ran = (sum(done.system.get(name, 0.0) for done in pilot) for name in ("clock", "own"))
     lost = 1 - ran / clock if clock else 0.0
-    return f"{lost:.0%} of the pilot's time went to others" if lost > selftest.NOISY else None
+    return f"{lost:.0%} of the pilot's time was lost to other processes" if lost > selftest.NOISY else None
 
 
 def needs(asked: Sequence[selftest.Known], pilot: Sequence[record.Contest]) -> Needs:
@@ -139,7 +139,7 @@ def _seconds(pairs: Sequence[Pair], spinning: bool, unjudged: str | None) -> Pro
     limits = selftest.PAIR_SECONDS["median"][spinning], selftest.PAIR_SECONDS["worst"][spinning]
     name, promised = "seconds a pair, identical and +5 %" + SUFFIX[spinning], f"{limits[0]:g} and {limits[1]:g}"
     if not took:
-        return Promise(name, "", promised, False, unjudged or "there are none")
+        return Promise(name, "", promised, False, unjudged or "no pairs")
     median, worst = took[len(took) // 2], took[-1]
     held = median <= limits[0] and worst <= limits[1] and not unjudged
     return Promise(name, f"median {median:.2f}, worst {worst:.2f}", promised, held, unjudged)

@@ -42,7 +42,7 @@ def collect(run: Run, workers: Callable[[], AbstractContextManager[Workers]] = W
                 except SuiteError as error:
                     started.drop(key)
                     which = f"{mine[0].name} and {len(mine) - 1} more" if len(mine) > 1 else mine[0].name
-                    print(f"the kernels of {which} stay without a name: {error}", file=sys.stderr)
+                    print(f"kernel names of {which} cannot be determined: {error}", file=sys.stderr)
                     continue
                 kernels = dict(zip(mine, names, strict=True))
                 by_name = {name: list(kernels[case]) for name, case in in_run.items() if kernels.get(case)}

@@ -26,7 +26,7 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
     for kind, path in outputs.documents.items():
         if path == "-":
             if any(stream is sys.stdout for stream in opened.values()):
-                raise UsageError(f"--{kind} -: another format already goes to stdout; name a file")
+                raise UsageError(f"--{kind} -: another format already uses stdout; name a file")
             opened[kind] = _utf8(sys.stdout)
             continue
         document = Path(path).resolve()
@@ -35,7 +35,7 @@ def open_outputs(outputs: Outputs, stack: ExitStack) -> dict[str, IO[str]]:
         try:
             opened[kind] = documents.opened(document, stack)
         except OSError as error:
-            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in a folder that is there") from None
+            raise UsageError(f"--{kind} {path}: {error.strerror}; name a file in an existing folder") from None
     if outputs.figures is not None:
         try:
             outputs.figures.mkdir(parents=True, exist_ok=True)

@@ -39,10 +39,10 @@ def run(contests: Sequence[Contest], control: str, command: str) -> int:
     ncu for a GPU. Raises UsageError."""
     case = one_case(contests, "--profile", "launches", "run")
     if case.setting.heap != "default":
-        raise UsageError(f"--heap {case.setting.heap}: a profile is of this process, whose heap is what it is")
+        raise UsageError(f"--heap {case.setting.heap}: --profile cannot change its process's heap; remove --heap")
     device = open_device(case.setting.device)
     if not device.kind.profiler:
-        raise UsageError(f"--profile: no profiler is known that looks at one launch on {device.name}")
+        raise UsageError(f"--profile: no supported profiler for {device.name}")
     refuse_size(contests, {device.name: device.limits()})
     fifos = _fifos(control)
     if device.kind.compiled:  # as in a worker: before the libraries are loaded
@@ -120,7 +120,7 @@ def _fifos(control: str) -> list[str]:
     except OSError:
         right = False
     if not right:
-        raise UsageError(f"--profile {control}: give perf's control and answer FIFOs, as CONTROL,ANSWER")
+        raise UsageError(f"--profile {control}: name perf's control and answer FIFOs, as CONTROL,ANSWER")
     return names
 
 
@@ -147,6 +147,6 @@ def _listened(fifo: str) -> int:
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             if time.monotonic() > end:
-                reason = "no perf listens there; type the line that --profile prints"
+                reason = "perf does not read this FIFO; run the line that --profile prints"
                 raise UsageError(f"--profile {fifo}: {reason}") from None
             time.sleep(0.01)

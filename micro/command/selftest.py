@@ -75,7 +75,7 @@ def run(options: Options) -> int:
 def _kept(file: store.RunFile) -> str:
     """Format where an interrupted self-test has kept its contests, if anywhere."""
     contests = units.counted(len(file.run.contests), "contest")
-    return f"in {file.path}: {contests}, --resume goes on" if file.path else "-o FILE would have kept it"
+    return f"in {file.path}: {contests}, continue with --resume" if file.path else "not saved (no -o FILE)"
 
 
 class Selftest:
@@ -154,13 +154,13 @@ class Selftest:
         """Measure the pilot pairs before anything that is judged.
 
         Returns the reason why the machine is not quiet, or None, and the `needs` of known_pairs by kind and kernel."""
-        self._at.progress.begin("pilot: is it quiet here?")
+        self._at.progress.begin("pilot: is the machine quiet?")
         pilot = [*selftest.schedule(selftest.PILOT, self._full, "/pilot")]
         take = self._taker(self._at.runner)
         done = [take(known.contest, self._seconds[known.kind]) for known in pilot]
         noisy = known_pairs.noisy(done)
         if noisy:
-            print(f"micro.selftest: {noisy}: figures of a quiet machine will not be judged", file=sys.stderr)
+            print(f"micro.selftest: {noisy}: figures that need a quiet machine will not be judged", file=sys.stderr)
         return noisy, known_pairs.needs(pilot, done)
 
     def _spinning(self, runner: Runner) -> Iterator[Promise]:

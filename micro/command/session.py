@@ -113,7 +113,7 @@ def _digest(planned: Iterable[str]) -> str | None:
 
 def _commands(run: Run) -> str:
     """Format the command that began a run file and the command that would resume it."""
-    return f"from `{run.environment.command}`, and this is `{machine.command_line()}`"
+    return f"from `{run.environment.command}`; this command is `{machine.command_line()}`"
 
 
 def run(plan: Plan) -> int:
@@ -167,7 +167,7 @@ def _device(name: str) -> Device:
     try:
         return open_device(name)
     except Unavailable as error:
-        raise UsageError(f"--device {name}: {error}; --device cpu is always here") from None
+        raise UsageError(f"--device {name}: {error}; --device cpu is always available") from None
 
 
 def measure_plan(at: Session, plan: Plan, others: frozenset[str] = frozenset(), *, leaves: bool = True) -> float:
@@ -286,10 +286,10 @@ def _unlike(contest: Contest, done: record.Contest, count: int) -> str | None:
 
 
 def _interrupted(plan: Plan, file: store.RunFile) -> str:
-    kept = f"they are in {file.path}, --resume goes on" if file.path else "-o FILE would have kept them"
-    ended = f"{len(_ended(file.run))} of {counted(len(plan.contests), 'contest')} had ended"
+    kept = f"saved in {file.path}, continue with --resume" if file.path else "not saved (no -o FILE)"
+    ended = f"{len(_ended(file.run))} of {counted(len(plan.contests), 'contest')} finished"
     if short := len(file.run.contests) - len(_ended(file.run)):
-        ended += f", {short} more {'has its' if short == 1 else 'have their'} rounds until then"
+        ended += f", {short} more measured in part"
     if plan.replicates > 1:
         ended += f", {len(replicates.taken(file.run))} of {plan.replicates * len(plan.contests)} runs of them"
     return f"micro.{plan.name}: interrupted; {ended}: {kept}"

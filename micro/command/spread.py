@@ -211,7 +211,7 @@ def promises(
         yield _path([pair for pair in rivals if pair.path == path], path, spread)
     for path in dict.fromkeys(x.path for x in runs if x.path not in spreads):
         lost = sum(x.strayed for x in runs if x.path == path)
-        yield Promise(f"between runs, {path}", f"not known: {lost} runs took another path or had no ratio", "", True)
+        yield Promise(f"between runs, {path}", f"not known: {lost} runs used another path or had no ratio", "", True)
     if rivals:
         yield from _promised(rivals, unjudged)
 
@@ -220,7 +220,7 @@ def _path(pairs: Sequence[PairFigures], path: str, spread: Spread) -> Promise:
     worst, count = pairs[0], sum(pair.runs for pair in pairs)
     held, inside = sum(pair.holding for pair in pairs), sum(pair.inside for pair in pairs)
     strayed = sum(pair.strayed for pair in pairs)
-    apart = f"; {strayed} runs took another path or had no ratio" if strayed else ""
+    apart = f"; {strayed} runs used another path or had no ratio" if strayed else ""
     return Promise(
         f"between runs, {path}",
         f"sd {100 * spread.sd:.2g} %; intervals that hold the mean of the other runs: worst {worst.pair} "

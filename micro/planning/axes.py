@@ -22,11 +22,11 @@ def values(text: str, kind: Callable[[str], Any], option: str) -> tuple[Any, ...
             points += _range(word, kind) if ":" in word and kind in (int, float) else [kind(word)]
         except (ValueError, OverflowError):
             what = "a whole number" if kind is int else "a number" if kind is float else "a word"
-            raise UsageError(f"{option} {text}: {word!r} is not {what}, nor a range like 64:1024:*2") from None
+            raise UsageError(f"{option} {text}: {word!r} is neither {what} nor a range like 64:1024:*2") from None
     if not points:
-        raise UsageError(f"{option} {text}: an empty range; give first:last:step with the first below the last")
+        raise UsageError(f"{option} {text}: empty range; write first:last:step with first below last")
     if len(set(points)) < len(points):
-        raise UsageError(f"{option} {text}: a value is named twice")
+        raise UsageError(f"{option} {text}: a value is repeated")
     return tuple(points)
 
 

@@ -48,11 +48,11 @@ def problem(text: str, direction: str = "forward") -> Conv:
     """Parse a convolution. Raises NotTaken, and ValueError where the text is no convolution."""
     match = NAMED.fullmatch(text)
     if not match:
-        raise ValueError(f"{text}: no convolution like mb16ic3ih32oc64oh32kh3ph1")
+        raise ValueError(f"{text}: not a convolution like mb16ic3ih32oc64oh32kh3ph1")
     sizes = SIZE.findall(match[1])
     given = {name: int(size) for name, size in sizes}
     if twice := [name for name, size in sizes if int(size) != given[name]]:
-        raise ValueError(f"{text}: {twice[0]} stands there twice, with two values")
+        raise ValueError(f"{text}: {twice[0]} is given twice, with different values")
     if any(name in given for name in ("id", "od", "kd")):
         raise NotTaken("3-d")
     down, across = _line(given, "h"), _line(given, "w")
@@ -61,7 +61,7 @@ def problem(text: str, direction: str = "forward") -> Conv:
     if down is None and across is not None:  # an image of one row
         down = replace(across, size=1, taps=1, before=0, after=0)
     if down is None or across is None or not {"ic", "oc"} <= given.keys():
-        raise ValueError(f"{text}: it names ic, oc, ih and kh (or iw and kw)")
+        raise ValueError(f"{text}: must contain ic, oc, ih and kh (or iw and kw)")
     try:
         return _conv(given, down, across, direction)
     except UsageError as error:
@@ -166,9 +166,9 @@ def _directions(line: str) -> tuple[str, ...]:
     """Parse the passes of `--dir=FWD_D,BWD_D`. Raises ValueError."""
     name, _, value = line.partition("=")
     if name != "--dir":
-        raise ValueError(f"{line}: of benchdnn's options --dir alone is read; take the line out")
+        raise ValueError(f"{line}: only benchdnn's option --dir is supported; remove this line")
     if strange := [word for word in value.split(",") if word not in PASSES]:
-        raise ValueError(f"{line}: {strange[0]}: there are {', '.join(PASSES)}")
+        raise ValueError(f"{line}: {strange[0]}: choose from {', '.join(PASSES)}")
     return tuple(dict.fromkeys(PASSES[word] for word in value.split(",")))
 
 
@@ -186,12 +186,12 @@ def read_products(text: str) -> Listed:
 def product(text: str) -> Gemm:
     """Parse a line's product. Raises NotTaken if it is batched, and ValueError if the text is no product."""
     if text.startswith("--"):
-        raise ValueError(f"{text}: of benchdnn's options for products none is read; take the line out")
+        raise ValueError(f"{text}: benchdnn's options for products are not supported; remove this line")
     if not (match := PRODUCT.fullmatch(text)):
-        raise ValueError(f"{text}: no product like 64x512:512x256")
+        raise ValueError(f"{text}: not a product like 64x512:512x256")
     (*batch, m, k), (*others, rows, n) = ([int(size) for size in sizes.split("x")] for sizes in match.groups())
     if rows != k:
-        raise ValueError(f"{text}: the source has {k} columns, the weights {rows} rows")
+        raise ValueError(f"{text}: {k} columns of the source do not match {rows} rows of the weights")
     if (count := max(prod(batch), prod(others)) if all((*batch, *others)) else 0) != 1:
         raise NotTaken(f"a batch of {count}")
     try:

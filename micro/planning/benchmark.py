@@ -182,13 +182,13 @@ class Request:
         row: Any = find(problem.op, variant)
         device, names = setting.device, [x.name for x in problem.operands()]
         if strange := [name for name in setting.cold if name not in names]:
-            return f"no operand {', '.join(strange)} that could be cold: there are {', '.join(names)}"
+            return f"no operand {', '.join(strange)} to make cold: choose from {', '.join(names)}"
         if device in self.absent:
             return self.absent[device]
         kind = kind_of(device)
         if row.device != kind.kernels:
             runs = running(row.device)
-            return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device here runs it")
+            return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device runs it")
         reason: str | None = None if kind.scripted else row.missing()
         return reason or row.accepts(problem)
 

@@ -72,10 +72,10 @@ class Contest:
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
         if len(set(names)) < len(names):
-            raise ValueError(f"{self.name}: two cases of one name")
+            raise ValueError(f"{self.name}: two cases have the same name")
         flops = {case.problem.flops for case in self.cases}
         if len(flops) > 1 and not self.differs.startswith("work: differs"):
-            raise UsageError(f"{self.name}: its cases do unequal work; only a contest that says so may compare them")
+            raise UsageError(f"{self.name}: its cases do unequal work; declare this by differs='work: differs'")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def one_case(contests: Sequence[Contest], option: str, does: str, cannot: str) -
     """Return the only case of a plan, for an option that `does` ("explains") something with it. Raises UsageError."""
     cases = {case.name: case for contest in contests for case in contest.cases}
     if len(cases) != 1:
-        raise UsageError(f"{option}: it {does} one case, {len(cases)} were asked for; name one --variant and size")
+        raise UsageError(f"{option}: {does} a single case, but {len(cases)} are selected; name one --variant and size")
     (case,) = cases.values()
     if case.skip:
         raise UsageError(f"{option}: {case.name} cannot {cannot}: {case.skip}")

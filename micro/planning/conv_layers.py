@@ -68,7 +68,7 @@ def of_record(record: dict[str, Any]) -> Convolutions:
     batch = record["batch"]
     layers = tuple(_layer(row, batch, f"convolution {i}: ") for i, row in enumerate(record[KIND], 1))
     if not layers or batch < 1:
-        raise ValueError("the batch is a positive whole number, and there is a convolution")
+        raise ValueError("needs a positive batch and at least one convolution")
     refuse_names(record["network"], [layer.name for layer in layers])
     return Convolutions(record["network"], batch, layers, record.get("measured", ""))
 

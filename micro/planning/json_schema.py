@@ -13,7 +13,7 @@ REMARKS: dict[str, type] = {"name": str, "uses": list, "source": str}  # for peo
 WANTED = {
     int: "a whole number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     list: "a list",
     dict: "an object",
@@ -31,7 +31,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"two values for {next(name for name in names if names.count(name) > 1)}")
+        raise ValueError(f"repeated key {next(name for name in names if names.count(name) > 1)}")
     return record
 
 
@@ -40,7 +40,7 @@ def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: 
 
     `place`: begins the message."""
     if type(record) is not dict:
-        raise ValueError(f"{place}{reprlib.repr(record)} is no object")
+        raise ValueError(f"{place}{reprlib.repr(record)} is not an object")
     unknown = [_unknown(name, types) for name in record if name not in types]
     if unknown:
         raise ValueError(place + "; ".join(unknown))
@@ -50,9 +50,9 @@ def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: 
     for name, value in record.items():
         kind = types[name]
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise ValueError(f"{place}{name}: {reprlib.repr(value)}, give {WANTED[kind]}")
+            raise ValueError(f"{place}{name}: {reprlib.repr(value)}must be {WANTED[kind]}")
 
 
 def _unknown(name: str, keys: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.lower(), keys, 1)
-    return f"no key {name}, " + (f"the nearest is {near[0]}" if near else f"there are {', '.join(keys)}")
+    return f"unknown key {name}, " + (f"did you mean {near[0]}?" if near else f"choose from {', '.join(keys)}")

@@ -198,7 +198,7 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
     word = "convolution"
     match = CONVOLUTION.search(line)
     if not match or match[2] not in PASSES:
-        return f"{word} (its pass is not understood)", None
+        return f"{word} (unknown pass)", None
     types = sorted({*TENSOR.findall(match[3]), *ROUNDED.findall(line)})
     if not types and "mkldnn_verbose" in line:
         types = INTEGERS.findall(match[1]) or ["f32"]
@@ -209,7 +209,7 @@ def _onednn_convolution(line: str) -> tuple[str, Conv | None]:
     except benchdnn.NotTaken as reason:
         return f"{word} ({reason})", None
     except ValueError:
-        return f"{word} (its sizes are not understood)", None
+        return f"{word} (unknown sizes)", None
 
 
 def _onednn_product(line: str) -> Gemm | None:

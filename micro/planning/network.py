@@ -68,7 +68,7 @@ def document(text: bytes) -> dict[str, Any]:
     layers = record["layers"] if isinstance(record, dict) and isinstance(record.get("layers"), list) else []
     if any(isinstance(layer, dict) and layer.keys() & {"kind", "after"} for layer in layers):
         shapes = suite.subcommand("shapes", "FILE")
-        raise ValueError(f"it is a graph: `{shapes} > shapes.json` writes its shapes for --net shapes.json")
+        raise ValueError(f"the file is a graph: write its shapes by `{shapes} > shapes.json` for --net shapes.json")
     check(record, NETWORK, ("network", "batch"))
     for i, layer in enumerate(record.get("layers", ()), 1):
         check(layer, LAYER, ("name", "inputs", "outputs"), f"layer {i}: ")
@@ -81,7 +81,7 @@ def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]
     `kind`: key that the file must have; `like`: example network for error messages. Raises UsageError."""
     path = Path(name) if name.endswith(".json") else SHAPES / f"{name.replace(':', '-')}.json"
     if not name.endswith(".json") and name.replace(":", "-") not in known(kind):
-        raise UsageError(f"--net {name}: {choice(name, known(kind))}; or name a file, net.json")
+        raise UsageError(f"--net {name}: {choice(name, known(kind))}; or name a file, e.g. net.json")
     try:
         record = document(path.read_bytes())
         check(record, NETWORK, (kind,))
@@ -89,7 +89,7 @@ def loaded(name: str, kind: str, like: str, build: Callable[[dict[str, Any]], T]
     except OSError as error:
         raise UsageError(f"--net {name}: {error.strerror}") from None
     except ValueError as error:
-        raise UsageError(f"--net {name}: no network like micro/shapes/{like}.json ({error})") from None
+        raise UsageError(f"--net {name}: not a network like micro/shapes/{like}.json ({error})") from None
 
 
 def read(name: str, batch: int | None = None) -> Products:
@@ -104,7 +104,7 @@ def _products(record: dict[str, Any], batch: int | None) -> Products:
     layers, default = record["layers"], record["batch"]
     sizes = (default, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
     if not layers or not all(size > 0 for size in sizes):
-        raise ValueError("the batch, inputs and outputs of layers are positive whole numbers")
+        raise ValueError("batch, inputs and outputs of layers must be positive")
     refuse_names(record["network"], [layer["name"] for layer in layers])
     by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
     for layer in layers:
@@ -117,9 +117,9 @@ def _products(record: dict[str, Any], batch: int | None) -> Products:
 def refuse_names(network: str, layers: list[str]) -> None:
     """Raise ValueError for names that contain `/` or `+`, and for two layers of the same name."""
     if not all(WORD.fullmatch(word) for word in (network, *layers)):
-        raise ValueError("a name is a word without / and +")
+        raise ValueError("names must not contain / or +")
     if len(set(layers)) < len(layers):
-        raise ValueError("two layers of one name")
+        raise ValueError("two layers have the same name")
 
 
 def _of(batch: int, i: int, o: int, *, first: bool) -> Iterator[tuple[str, Gemm, Gemm]]:

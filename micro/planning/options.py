@@ -78,12 +78,12 @@ class Parser(OneLineParser):
         for word in message.split()[2:] if message.startswith("unrecognized arguments: ") else ():
             option = word.partition("=")[0]
             if instead := self.instead.get(option) or removed().get(f"{self.prog} {option}"):
-                return f"{option} is no option any more: {instead}"
+                return f"{option} was removed: {instead}"
         return super().suggested(message)
 
     def error(self, message: str) -> NoReturn:
         if self.raising:
-            raise UsageError(f"{self.suggested(message)}; the options are those of {self.prog} --help")
+            raise UsageError(f"{self.suggested(message)}; for the options see {self.prog} --help")
         super().error(message)
 
 
@@ -138,7 +138,7 @@ def request(
         first = next(candidate for candidate in every if named[0] in candidate.words)
         other = next(word for word in named if word not in first.words)
         pair = f"{option_of(named[0])} and {option_of(other)}"
-        parser(first, name, raising).error(f"{pair}: of two operations; leave one of the two out")
+        parser(first, name, raising).error(f"{pair}: belong to different operations; leave one of the two out")
     meant = replace(meant, others=tuple(candidate for candidate in every if candidate is not meant))
     return meant, unpacked(meant, vars(parser(meant, name, raising).parse_args(argv)))
 
@@ -192,9 +192,7 @@ def parser(benchmark: Benchmark, name: str, raising: bool = False) -> argparse.A
     _add_settings(options.add_argument_group("how"))
     out = options.add_argument_group("output")
     add_outputs(out)
-    out.add_argument(
-        "--keep-wrong", action="store_true", help="keep the operands of a wrong kernel beside the run file"
-    )
+    out.add_argument("--keep-wrong", action="store_true", help="save a wrong kernel's operands next to the run file")
     return options
 
 
@@ -205,28 +203,28 @@ def _add_axes(options: argparse.ArgumentParser, benchmark: Benchmark) -> None:
         if axis.metadata["choices"]:
             text += f" ({', '.join(axis.metadata['choices'])})"
         axes.add_argument(option_of(axis.name), metavar="X", help=text)
-    axes.add_argument("--variant", metavar="NAMES", help="which kernels, comma-separated (see --list)")
-    about = "problems: JSON like micro/shapes/fc.json, a library's log (MKL, oneDNN, cuBLAS), benchdnn's words"
+    axes.add_argument("--variant", metavar="NAMES", help="kernels, comma-separated (see --list)")
+    about = "problems: JSON like micro/shapes/fc.json, a log of MKL, oneDNN or cuBLAS, or a benchdnn list"
     axes.add_argument("--shapes", metavar="FILE", type=Path, help=about)
-    net = "every layer of a network of micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
+    net = "every layer of a network in micro/shapes, or of a file" if benchmark.net else argparse.SUPPRESS
     axes.add_argument("--net", metavar="NAME", help=net)
-    axes.add_argument("--vary", metavar="FIELD", help="contests along this field instead of between variants")
+    axes.add_argument("--vary", metavar="FIELD", help="compare values of this field instead of variants")
 
 
 def _add_settings(how: argparse._ArgumentGroup) -> None:
     for name, knob in KNOBS.items():
         how.add_argument(option_of(name), metavar=knob.metavar, help=knob.about)
     for option, default, metavar, about in (
-        ("--budget", None, "TIME", "time of measuring for the whole command, such as 20s"),
-        ("--target", "1%", "SHARE", "half-width of a ratio to stop at (1%%)"),
-        ("--margin", None, "SHARE", "ratios within ± this count as the same (the target; 4%% if memory-bound)"),
-        ("--replicate", "1", "N", "measure all N times in fresh processes; the spread is in the intervals (1)"),
-        ("--only", None, "REGEX", "only contests whose name holds this"),
+        ("--budget", None, "TIME", "measuring time of the complete command, e.g. 20s"),
+        ("--target", "1%", "SHARE", "stop when a ratio's interval is within ± this (default 1%%)"),
+        ("--margin", None, "SHARE", "ratios within 1 ± this are the same (default: the target; 4%% if memory-bound)"),
+        ("--replicate", "1", "N", "repeat all N times in fresh processes; intervals include their spread (default 1)"),
+        ("--only", None, "REGEX", "only contests whose name matches"),
     ):
         how.add_argument(option, default=default, metavar=metavar, help=about)
-    how.add_argument("--not", dest="without", metavar="REGEX", help="no contests whose name holds this")
+    how.add_argument("--not", dest="without", metavar="REGEX", help="skip contests whose name matches")
     how.add_argument("--why", action="store_true", help="explain one case: ceiling, work, kernel, best variant")
-    about = "one warmed launch of one case between two marks; prints the perf line for it"
+    about = "profile one warm launch of one case; prints the profiler's command"
     how.add_argument("--profile", nargs="?", const="", metavar="FIFOS", help=about)
     how.add_argument("--list", action="store_true", help="print the plan and stop")
     how.add_argument("--until", choices=LADDER, default="time", help="stop after this step")
@@ -234,13 +232,13 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
 
 def add_outputs(out: argparse._ActionsContainer) -> None:
     """Add the options on outputs: run file, documents, pictures, and how much is printed."""
-    out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    out.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    out.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file (JSON lines)")
+    out.add_argument("--resume", action="store_true", help="continue the run in -o FILE, if it exists")
     add_documents(out)
     out.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
     volume = out.add_mutually_exclusive_group()
-    volume.add_argument("-q", dest="quiet", action="store_true", help="no progress, the answer alone")
-    volume.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    volume.add_argument("-q", dest="quiet", action="store_true", help="no progress, only the answer")
+    volume.add_argument("-v", dest="verbose", action="store_true", help="print every case with its command")
 
 
 def add_documents(out: argparse._ActionsContainer, content: formats.Content = "contests") -> None:

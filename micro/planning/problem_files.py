@@ -18,7 +18,7 @@ from reports import units
 
 SUFFIXES = ("", ".json", ".txt")  # of files in micro/shapes, tried if a name has no suffix
 OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1"
-ORDER = "Convolutions are measured with their channels first, in whatever order a log's tensors lie."
+ORDER = "Convolutions are measured channels first (NCHW), whatever the layout in the log."
 OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
 
 
@@ -87,21 +87,21 @@ def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Ge
     """Parse convolutions or products in benchdnn's notation. Raises UsageError."""
     name, word = ("conv", "convolutions") if kind is Conv else ("gemm", "products")
     if benchmark.problem is not kind:
-        raise UsageError(f"--shapes {path}: {word} in benchdnn's words: python -m micro.{name} takes them")
+        raise UsageError(f"--shapes {path}: benchdnn {word} belong to python -m micro.{name}")
     try:
         listed = benchdnn.read(text) if kind is Conv else benchdnn.read_products(text)
     except ValueError as error:
         raise UsageError(f"--shapes {path}: {error}") from None
     reasons = ", ".join(f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items())
     if not listed.problems:
-        raise UsageError(f"--shapes {path}: nothing in it can be measured: {reasons or 'it is empty'}")
+        raise UsageError(f"--shapes {path}: no problem in the file can be measured: {reasons or 'the file is empty'}")
     if listed.taken == 1 and not reasons:
         return Written(listed.problems)
-    cases = f"{len(listed.problems)} cases with their passes" if kind is Conv else f"{len(listed.problems)} different"
+    cases = f"{len(listed.problems)} cases including passes" if kind is Conv else f"{len(listed.problems)} distinct"
     return Written(
         listed.problems,
         [
-            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} {word} are taken, {cases}; "
+            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} {word} used, {cases}; "
             f"left out: {reasons or 'nothing'}."
         ],
     )
@@ -118,7 +118,7 @@ def of_network(step: conv_layers.Convolutions) -> Written:
                 then[problem] = published
     different = len({layer.problem for layer in step.layers})
     count = sum(layer.count for layer in step.layers)
-    lines = [f"{step.name}: {count} convolutions, {different} of them different, batch {step.batch}."]
+    lines = [f"{step.name}: {count} convolutions, {different} distinct, batch {step.batch}."]
     return Written(list(calls), lines, calls, then=then)
 
 
@@ -127,7 +127,7 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     log = library_log.read(text)
     taken, others = log.of(benchmark.problem), log.beside(benchmark.problem)
     if not taken:
-        beside = f"; it holds {_listed(others, None)}" if others else ""
+        beside = f"; it contains {_listed(others, None)}" if others else ""
         wanted = OF_CONVOLUTIONS if benchmark.problem is Conv else OF_PRODUCTS
         other = _elsewhere(benchmark, path, log)
         raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}{other}")
@@ -135,7 +135,7 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     ours = sum(taken.values(), Calls(0, 0.0))
     total = sum(others.values(), ours)
     lines = [
-        f"{path.name}: {ours.count} of {total.count} calls are taken{share(ours, total)}; left out: "
+        f"{path.name}: {ours.count} of {total.count} calls used{share(ours, total)}; left out: "
         f"{_listed(others, total) if others else 'nothing'}{_elsewhere(benchmark, path, log)}."
     ]
     lines += [ORDER] if benchmark.problem is Conv else []

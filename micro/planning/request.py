@@ -55,7 +55,7 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
     """Return the plan for a benchmark's options. Raises UsageError."""
     for option, asked_for in (("--resume", options.outputs.resume), ("--keep-wrong", options.outputs.keep_wrong)):
         if asked_for and options.outputs.output is None:
-            raise UsageError(f"{option}: it needs a run file, -o FILE")
+            raise UsageError(f"{option}: requires a run file, -o FILE")
     unused_options.refuse_untimed(options)
     asked = _asked(benchmark, options)
     question = _question(benchmark, options)
@@ -108,7 +108,7 @@ def _asked(benchmark: Benchmark, options: Options) -> Request:
     else:
         named = tuple(dict.fromkeys(name for setting in settings for name in default_rows(benchmark, setting.device)))
     if not named and not options.flags & benchmark.questions.keys():  # a question may be of another operation
-        raise NothingWritten(f"--device {typed}: nothing here is written for it yet")
+        raise NothingWritten(f"--device {typed}: this benchmark has no kernels for the device yet")
     for variant in named:
         _find(benchmark.problem.op, variant, devices)
     absent = {name: reason for name in devices if (reason := missing(name))} if len(devices) > 1 else {}
@@ -188,7 +188,7 @@ def _cold(text: str, operands: list[str]) -> tuple[str, ...]:
     names = values(text, str, "--cold") if text else ()
     for name in names:
         if name not in operands:
-            raise UsageError(f"--cold {name}: the operands are {', '.join(operands)}; or all")
+            raise UsageError(f"--cold {name}: choose from {', '.join(operands)}, or all")
     return names
 
 
@@ -196,10 +196,10 @@ def _question(benchmark: Benchmark, options: Options) -> Question | None:
     asked = {option_of(flag): question for flag, question in benchmark.questions.items() if flag in options.flags}
     if options.net:
         if benchmark.net is None:
-            raise UsageError("--net: this benchmark has no question for a network")
+            raise UsageError("--net: not supported by this benchmark")
         asked["--net"] = benchmark.net
     if len(asked) > 1:
-        raise UsageError(f"{', '.join(asked)}: one question at a time; leave out all but one")
+        raise UsageError(f"{', '.join(asked)}: only one question at a time is allowed")
     return next(iter(asked.values()), None)
 
 
@@ -208,13 +208,13 @@ def _written(benchmark: Benchmark, options: Options, question: Question | None) 
     if question:
         for option, given in (("--shapes", options.shapes), ("--vary", options.vary)):
             if given is not None:
-                raise UsageError(f"{option} {given}: a question sets its own contests; leave one of the two out")
+                raise UsageError(f"{option} {given}: not allowed with a question; leave one of the two out")
     if not options.shapes:
         return None
     for axis, text in options.axes.items():
         if axis != options.vary:
             raise UsageError(
-                f"{option_of(axis)} {text}: the problems of --shapes {options.shapes} have their own; leave one of the "
+                f"{option_of(axis)} {text}: --shapes {options.shapes} already sets this axis; leave one of the "
                 f"two out, or add --vary {axis}"
             )
     from micro.planning import problem_files  # with the readers of logs, which other commands do not need
@@ -228,7 +228,7 @@ def _contests(
     if question:
         return _of_question(benchmark, question, asked)
     for modifier in FLAGS & options.flags:
-        raise UsageError(f"--{modifier}: it belongs to a question; leave it out, or the axes")
+        raise UsageError(f"--{modifier}: applies only to questions; remove it or name a question")
     sizes = list(written.problems) if written else problems(benchmark.problem, asked.axes)
     if not options.vary:
         return by_variant(asked, sizes)
@@ -252,13 +252,13 @@ def _of_question(benchmark: Benchmark, question: Question, asked: Request) -> li
         unused_options.refuse_nothing(benchmark, asked, flag, build)
     if not contests or not ("variant" in asked.given or _written_for(contests)):
         names = ", ".join(dict.fromkeys(setting.device for setting in asked.settings))
-        raise NothingWritten(f"--device {names}: nothing that this question measures is written for it yet")
+        raise NothingWritten(f"--device {names}: this question has no kernels for the device yet")
     unused_options.refuse_in_question(
         unused_options.AskedQuestion(benchmark, asked, flag, contests, build, question.several)
     )
     for modifier, text in (("full", question.full), ("all", question.all)):
         if modifier in asked.flags and not text:
-            raise UsageError(f"--{modifier}: {flag} measures the same without it; leave it out")
+            raise UsageError(f"--{modifier}: no effect on {flag}; leave it out")
     return contests
 
 
@@ -284,7 +284,7 @@ def _spread(problems: list[Any], asked: Request, field: str) -> list[Any]:
     if field in ALONG:
         return problems
     if field not in asked.given:
-        raise UsageError(f"--vary {field}: give its values, as {option_of(field)} X,Y")
+        raise UsageError(f"--vary {field}: name the values, e.g. {option_of(field)} X,Y")
     return list(
         dict.fromkeys(replace(problem, **{field: value}) for problem in problems for value in asked.axes[field])
     )
@@ -297,17 +297,17 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
         if options.without:
             contests = [c for c in contests if not re.search(options.without, c.name)]
     except re.error as error:
-        raise UsageError(f"--only/--not: no regular expression: {error}") from None
+        raise UsageError(f"--only/--not: invalid regular expression: {error}") from None
     if not contests:
-        raise UsageError("nothing is left to measure: widen --only, --not or the axes (--list shows the plan)")
+        raise UsageError("no contests selected: relax --only, --not or the axes (--list shows the plan)")
     return contests
 
 
 def replicates(text: str) -> int:
     """Parse the number of replicates. Raises UsageError."""
     if not text.isdecimal() or not 1 <= int(text) <= MOST_REPLICATES:
-        most = f"reports compare wants 5 or more, {MOST_REPLICATES} are the most"
-        raise UsageError(f"--replicate {text}: give a whole number; {most}")
+        most = f"at most {MOST_REPLICATES}, and 5 or more for reports compare"
+        raise UsageError(f"--replicate {text}: must be a positive whole number; {most}")
     return int(text)
 
 
@@ -329,5 +329,5 @@ def number(text: str, units: dict[str, float], option: str, example: str) -> flo
     except (ValueError, KeyError):
         value = 0.0
     if not 0 < value < float("inf") or (units == SHARE and value >= 1):
-        raise UsageError(f"{option} {text}: give a positive number such as {example}")
+        raise UsageError(f"{option} {text}: must be a positive number, e.g. {example}")
     return value

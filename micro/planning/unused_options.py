@@ -45,7 +45,7 @@ def refuse_in_question(put: AskedQuestion) -> None:
         for name in ALONG:
             several = dict.fromkeys(str(setting[name]) for setting in settings)
             if len(several) > 1 and name not in put.several:
-                raise UsageError(f"--{name} {','.join(several)}: {put.flag} takes one of them")
+                raise UsageError(f"--{name} {','.join(several)}: {put.flag} allows only one value")
     _refuse_absent(put)
     for axis in fields(put.benchmark.problem):
         if axis.name in put.asked.given:
@@ -65,7 +65,7 @@ def refuse_nothing(
         named["--variant"] = asked.variants
     text = " ".join(f"{option} {','.join(map(plain, values))}" for option, values in named.items())
     put = AskedQuestion(benchmark, asked, flag, build(replace(asked, given=frozenset())), build)
-    raise NothingWritten(f"{text}: {flag} measures others; leave one of the two out{_taken(put, *named)}")
+    raise NothingWritten(f"{text}: not measured by {flag}; leave one of the two out{_taken(put, *named)}")
 
 
 def _refuse_absent(put: AskedQuestion) -> None:
@@ -84,7 +84,7 @@ def _refuse_absent(put: AskedQuestion) -> None:
                 if value not in obeyed:
                     text = f"{option_of(axis)} {plain(value)}"
                     takes = _taken(put, option_of(axis))
-                    raise UsageError(f"{text}: {put.flag} measures others; leave one of the two out{takes}")
+                    raise UsageError(f"{text}: not measured by {put.flag}; leave one of the two out{takes}")
 
 
 def _taken(put: AskedQuestion, *refused: str) -> str:
@@ -92,7 +92,7 @@ def _taken(put: AskedQuestion, *refused: str) -> str:
     taken = [option_of(axis.name) for axis in fields(put.benchmark.problem) if _takes(put, axis)]
     if not taken or set(taken) & set(refused):
         return ""
-    return f" ({put.flag} takes {', '.join(taken)})"
+    return f" ({put.flag} accepts {', '.join(taken)})"
 
 
 def _takes(put: AskedQuestion, axis: Field[Any]) -> bool:
@@ -132,13 +132,13 @@ def _refuse_unused(put: AskedQuestion, axis: Field[Any]) -> None:
         return
     text = f"{option_of(axis.name)} {','.join(map(plain, named))}"
     if axis.name in put.benchmark.limiting:
-        raise UsageError(f"{text}: {put.flag} measures nothing larger; leave one of the two out")
+        raise UsageError(f"{text}: {put.flag} has no larger case; leave one of the two out")
     measured = _values(put.contests, axis.name)
     # The default's value changes nothing either: the axis is unused only if no other value changes anything.
     others = ((value,) for value in _others(axis, named))
     if set(measured) <= set(named) or not all(put.same(replace(asked, axes=rest | {axis.name: x})) for x in others):
         return
-    raise UsageError(f"{text}: {put.flag} measures {', '.join(map(plain, measured))}; leave one of the two out")
+    raise UsageError(f"{text}: {put.flag} always measures {', '.join(map(plain, measured))}; leave one of the two out")
 
 
 def _others(axis: Field[Any], named: tuple[Any, ...]) -> list[Any]:
@@ -157,7 +157,7 @@ def _refuse_variants(put: AskedQuestion) -> None:
     cases = (case for contest in put.contests for case in contest.cases)
     measured = dict.fromkeys(case.variant for case in cases if case.problem.op in ops)
     if absent := [name for name in asked.variants if name not in measured]:
-        raise UsageError(f"--variant {','.join(absent)}: {put.flag} compares others; leave one of the two out")
+        raise UsageError(f"--variant {','.join(absent)}: not compared by {put.flag}; leave one of the two out")
     devices = dict.fromkeys(setting.device for setting in asked.settings)
     default = dict.fromkeys(name for device in devices for name in default_rows(put.benchmark, device))
     alone = replace(asked, variants=tuple(default), given=asked.given - {"variant"})
@@ -165,7 +165,7 @@ def _refuse_variants(put: AskedQuestion) -> None:
         return
     if all(put.same(replace(asked, variants=(name,))) for name in measured if name not in asked.variants):
         text = ",".join(asked.variants)
-        raise UsageError(f"--variant {text}: {put.flag} measures the same without it; leave it out")
+        raise UsageError(f"--variant {text}: no effect on {put.flag}; leave it out")
 
 
 def refuse_untimed(options: Options) -> None:
@@ -179,7 +179,7 @@ def refuse_untimed(options: Options) -> None:
     for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
         for name, text in timing.items():
             if given and text is not None:
-                raise UsageError(f"{name} {text}: with {option} nothing is timed; leave one of the two out")
+                raise UsageError(f"{name} {text}: {option} times nothing; leave one of the two out")
     if options.profile is None:
         return
     outputs = options.outputs

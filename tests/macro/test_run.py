@@ -62,7 +62,7 @@ def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran]
 def test_an_option_that_went_says_what_to_type_instead(command: Callable[..., Ran]) -> None:
     told = command("--division", "tuned")
     assert told.code == 2
-    assert "--division is no option any more: type python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
+    assert "--division was removed: type python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
 
 
 def test_a_run_keeps_peaks_and_variables_that_its_repeat_line_sets(command: Callable[..., Ran], tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_finished_run_is_left_as_it_is_by_other_commands_too(command: Callable
     assert command(*numpy, "--resume").code == 0
     for words, why in (
         (("--frameworks", "numpy,numpy"), r"of other frameworks, from .*: name another file$"),
-        ((*numpy, "--batch", "4"), r"it holds other contests, from `.*`, and this is `.*`: name another file$"),
+        ((*numpy, "--batch", "4"), r"it holds other contests, from `.*`; this command is `.*`: name another file$"),
         ((*numpy, "--set", "OMP_WAIT_POLICY=passive"), r"or in other settings: name another file$"),
     ):
         with pytest.raises(UsageError, match=why):

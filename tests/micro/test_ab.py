@@ -82,7 +82,7 @@ def test_the_record() -> None:
     assert [contest.contest for contest in run.contests] == [f"ab/{name}" for name in NAMES]
     for name, contest in zip(NAMES, run.contests, strict=True):
         (found,) = contest.comparisons
-        assert (found.verdict, found.differs, found.scope) == ("slower", "arm", "across 7 processes an arm")
+        assert (found.verdict, found.differs, found.scope) == ("slower", "arm", "across 7 processes per arm")
         assert (found.baseline, found.contender) == (f"{name}/arm:a", f"{name}/arm:b")
         assert found.low is not None and found.high is not None and found.low < 1.2 < found.high
         a, b = (one.seconds.median for one in contest.results if one.seconds)
@@ -113,7 +113,7 @@ def test_where_visits_are_short_or_no_queueing_is_told_the_wall_is_the_clock(
 def test_what_differs_between_the_arms_is_said() -> None:
     facts: dict[str, dict[str, Any]] = {"a": {"packages": {"numpy": "1"}}, "b": {"packages": {"numpy": "2"}}}
     ran, run = kept(Script(facts=facts))
-    assert "Between the arms differ: packages.numpy: 1 → 2." in ran.out
+    assert "The arms differ in: packages.numpy: 1 → 2." in ran.out
     assert note(run, "ab")["differs"] == ["packages.numpy: 1 → 2"]
     assert "differ: nothing that is recorded." in kept(Script())[0].out
 
@@ -254,11 +254,11 @@ def test_an_interrupt_leaves_what_the_finished_pairs_say(stop: Any, code: int, d
     """In the seventh pair, at whichever case."""
     ran, run = kept(Script(slower(1.2), failing(do, stop, pair=7, case=NAMES[1])), "--gate", "5%", processes=13)
     assert ran.code == code
-    assert ran.err == "micro.ab: interrupted after 7 of 13 processes an arm\n"
+    assert ran.err == "micro.ab: interrupted after 7 of 13 processes per arm\n"
     assert set(verdicts(run).values()) == {"slower"}
     for one in run.results:
         assert sorted(set(one.processes)) == list(range(7)) and len(one.samples) == len(one.processes)
-    assert {c.scope for c in run.comparisons} == {"across 7 processes an arm"}
+    assert {c.scope for c in run.comparisons} == {"across 7 processes per arm"}
     assert "3 slower" in ran.out
 
 
@@ -298,7 +298,7 @@ def test_a_real_run(tmp_path: Path) -> None:
     for one in run.results:
         assert one.status in ("ok", "contended") and set(one.processes) == set(range(6))
         assert one.seconds is not None and one.seconds.median > 0 and one.error is not None
-    assert "Between the arms differ: nothing that is recorded." in ran.stderr
+    assert "The arms differ in: nothing that is recorded." in ran.stderr
     assert f"run file: {path}" in ran.stderr
     assert not left(tmp_path)
 

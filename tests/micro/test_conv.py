@@ -193,7 +193,7 @@ def test_the_regret_of_all_is_of_fresh_rounds() -> None:
 
 def test_several_limits_are_this_question_s_alone() -> None:
     meant, arguments = request(conv.BENCHMARK, "conv", ("--fft", "--workspace", "0,1MiB"), raising=True)
-    with pytest.raises(UsageError, match=r"^--workspace 0,1048576: --fft takes one of them$"):
+    with pytest.raises(UsageError, match=r"^--workspace 0,1048576: --fft allows only one value$"):
         planned(meant, "conv", arguments)
 
 

@@ -161,7 +161,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for name in ("missing.jsonl", ".", "missing/run.jsonl"):
         with pytest.raises(store.Unreadable):
             store.read(tmp_path / name)
-    with pytest.raises(store.Unreadable, match=r"-o .*name a file in a folder that is there"):
+    with pytest.raises(store.Unreadable, match=r"-o .*name a file in an existing folder"):
         store.RunFile(tmp_path / "missing" / "run.jsonl", ENVIRONMENT)
     store.RunFile(Path("/dev/null"), ENVIRONMENT).close()
     with pytest.raises(store.Unwritable, match="No space left"):

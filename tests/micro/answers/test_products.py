@@ -228,7 +228,7 @@ def test_without_an_interval_at_the_published_shape_that_is_the_first_sentence()
     first, _, odd = transpose_said(of_sizes("strategy", 1024, "openblas", None, "unresolved"), ODD, USUAL)
     assert first == (
         "At the published M and N (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
-        f"OpenBLAS on this machine: 3 undisturbed rounds, again with --budget 120s; {CLAIM}"
+        f"OpenBLAS on this machine: 3 undisturbed rounds, rerun with --budget 120s; {CLAIM}"
     )
     assert odd.startswith("The largest difference that is certain, of one library at one M")
     assert transpose_said(of_sizes("strategy", 64, "openblas", 1.2, "slower"))[0].startswith(
@@ -351,7 +351,7 @@ def test_a_network_without_published_times() -> None:
     written = of_network(conv_layers.read("resnet-50"))
     counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
     assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}
-    assert written.sentences == ["resnet-50: 53 convolutions, 23 of them different, batch 16."]
+    assert written.sentences == ["resnet-50: 53 convolutions, 23 distinct, batch 16."]
 
 
 def test_a_network_s_file_has_counts_and_published_times() -> None:

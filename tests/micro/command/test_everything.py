@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_left_out_and_said(
 
 def test_lines_of_some_ranks_are_planned_alone(few: None) -> None:
     assert [part.rank for part in parts(DEVICE, ranks=range(20, 80))] == [20, 30, 40, 70]
-    with pytest.raises(UsageError, match="--device fake: no benchmark has anything for it yet"):
+    with pytest.raises(UsageError, match="--device fake: no benchmark supports this device yet"):
         parts("fake", ranks=range(20, 80))
 
 
@@ -119,7 +119,7 @@ def test_a_removed_option_says_what_to_type_instead(micro: Command, monkeypatch:
     for word in (("--part", "1"), ("--part=1",)):
         ran = micro("all", *word)
         assert ran.code == 2 and ran.err.count("\n") == 1
-        assert ran.err.startswith("python -m micro: --part is no option any more: type python -m micro all --device")
+        assert ran.err.startswith("python -m micro: --part was removed: type python -m micro all --device")
 
 
 def test_a_line_that_names_the_variants_of_another_device_is_left_out(
@@ -128,7 +128,7 @@ def test_a_line_that_names_the_variants_of_another_device_is_left_out(
     """On a second kind of device that is measured whole, what a GPU is asked by its libraries' names."""
     card = replace(kind_of(DEVICE), kernels="cpu")
     monkeypatch.setattr(everything, "kind_of", lambda name: card)
-    with pytest.raises(UsageError, match="no benchmark has anything for it yet"):
+    with pytest.raises(UsageError, match="no benchmark supports this device yet"):
         parts(DEVICE, True)
 
 

@@ -89,9 +89,9 @@ def test_of_slow_rounds_the_first_contests_have_enough_and_the_others_none() -> 
     assert [x.contest for x in run.contests] == ["first", "second"]
     assert all(len(x.results[0].samples) == 8 for x in run.contests)
     (lacks,) = said(run)
-    head, _, rest = lacks.partition(": again with --budget ")
-    advised = float(rest.partition("s, or -o FILE and --resume")[0])
-    assert head == "2 of 4 contests were not measured for want of time"
+    head, _, rest = lacks.partition(": rerun with --budget ")
+    advised = float(rest.partition("s, or with -o FILE --resume")[0])
+    assert head == "2 of 4 contests were not reached in time"
     assert 8 * LOOK < advised < 12 * LOOK
     whole, _ = measured(advised, Machine(2.0))
     assert [x.contest for x in whole.contests] == list(NAMES) and not said(whole)
@@ -107,14 +107,14 @@ def test_resumed_it_goes_on_with_the_others_and_lacks_nothing_then() -> None:
 def test_a_budget_for_no_interval_at_all_still_measures_the_first() -> None:
     run, _ = measured(0.4 * LOOK, Machine(1.0))
     assert [x.contest for x in run.contests] == ["first"]
-    assert said(run)[1].startswith("1 of 4 contests had too few rounds for a ratio; 3 of 4 contests were not measured")
+    assert said(run)[1].startswith("1 of 4 contests had too few rounds for a ratio; 3 of 4 contests were not reached")
     assert "by 3 rounds, not certain: openblas 127 ms, numpy 138 ms" in said(run)[0]
 
 
 def test_a_trifle_is_measured_whatever_is_left() -> None:
     assert not forecast.out_of_time(8 / 6 * forecast.TRIFLE, 0.0) and forecast.out_of_time(1.4 * forecast.TRIFLE, 0.0)
     said = forecast.announced(CONTESTS, Budget(60.0))
-    assert said.endswith("60 s of measuring, about 0 s to prepare and check them: 60 s in all")
+    assert said.endswith("60 s to measure, about 0 s to prepare and check: 60 s in all")
 
 
 def test_preparing_that_takes_far_longer_than_foreseen_is_said_once() -> None:

@@ -53,7 +53,7 @@ def test_rounds_in_flight_are_kept_and_shown(
     interrupt(error, 2, 7)
     ran = gemm(*WORDS, "-o", str(path))
     assert ran.code == code
-    assert "interrupted; 1 of 2 contests had ended, 1 more has its rounds until then: they are in" in ran.err
+    assert "interrupted; 1 of 2 contests finished, 1 more measured in part: saved in" in ran.err
     assert "Unfinished: gemm/m:16/n:8/k:8, interrupted after 7 rounds" in ran.out
     first, second = store.read(path).contests
     assert shapes([first, second]) == [
@@ -67,7 +67,7 @@ def test_rounds_in_flight_are_kept_and_shown(
 def test_fewer_than_six_rounds_have_no_interval(gemm: Callable[..., Ran], interrupt: Interrupt) -> None:
     interrupt(KeyboardInterrupt(), 1, 4)
     ran = gemm(*WORDS)
-    assert ran.code == 130 and "-o FILE would have kept them" in ran.err
+    assert ran.code == 130 and "not saved (no -o FILE)" in ran.err
     assert "4 of the 6 rounds that an interval needs; interrupted after 4 rounds" in " ".join(ran.out.split())
     assert "Unfinished: gemm/m:8/n:8/k:8, interrupted after 4 rounds" in ran.out
 
@@ -92,7 +92,7 @@ def test_runs_of_replicates_are_kept(gemm: Callable[..., Ran], tmp_path: Path, i
     path = tmp_path / "run.jsonl"
     interrupt(KeyboardInterrupt(), 4, 3)
     ran = gemm(*WORDS, "--replicate", "3", "-o", str(path))
-    assert ran.code == 130 and "0 of 2 contests had ended, 2 more have their rounds until then, 3 of 6 runs" in ran.err
+    assert ran.code == 130 and "0 of 2 contests finished, 2 more measured in part, 3 of 6 runs" in ran.err
     kept = store.read(path).contests
     assert {contest.stopped for contest in kept} == {f"interrupted after {count} of 3 runs" for count in (1, 2)}
     interrupt(KeyboardInterrupt(), 0, 0)

@@ -125,7 +125,7 @@ def test_what_was_too_noisy_is_said_before(
     monkeypatch.setattr(known_pairs, "noisy", busy)
     ran, told = selftested()
     assert asked == [24, 24], "before anything else was measured"
-    assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures of a quiet machine will not be judged"
+    assert ran.err.splitlines()[0] == "micro.selftest: it is busy: figures that need a quiet machine will not be judged"
     assert ran.code == 0 and all(one["busy"] for one in told["figures"] if one["promised"])
 
 
@@ -158,7 +158,7 @@ def test_later_reports_carry_the_spreads(made: list[str], selftested: Selftested
         (("--resume",), "--resume: it needs a run file"),
         (("--full", "--explain"), "not allowed with"),
         (("--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
-        (("--soak", "causes"), "--soak is no option any more: type python -m tests.soak, in a checkout"),
+        (("--soak", "causes"), "--soak was removed: type python -m tests.soak, in a checkout"),
     ],
 )
 def test_usage(

@@ -41,7 +41,7 @@ def test_contended_pairs_are_no_quiet_ones() -> None:
     assert named(made, "pairs that were quiet").value == "300 of 400"
     assert named(made, selftest.NOT_DIFFERENT).value.startswith("300 of 300")
     nothing = [*known_pairs.figures([pair(contended=True)] * 50, False, True, None)]
-    assert named(nothing, selftest.NOT_DIFFERENT).judgment == "not judged: there are none"
+    assert named(nothing, selftest.NOT_DIFFERENT).judgment == "not judged: no trials"
     assert figure.exit_code(nothing) == 0
     broken = [*known_pairs.figures([*found, *[pair(verdict="slower")] * 20], False, True, None)]
     assert named(broken, selftest.NOT_DIFFERENT).judgment == "NO"
@@ -57,7 +57,7 @@ def test_the_pilot_decides_before_there_is_a_verdict() -> None:
     """By lost time, or by a canary."""
     assert known_pairs.noisy([pilot(0.85), pilot(0.99)]) is None
     why = known_pairs.noisy([pilot(0.81), pilot(0.95)])
-    assert why == "12% of the pilot's time went to others"
+    assert why == "12% of the pilot's time was lost to other processes"
     assert known_pairs.noisy([pilot(1.0), pilot(1.0, "contended: slow host: it took 9% more")]) is not None
     made = [*known_pairs.figures([pair(verdict="slower")] * 300, False, True, why)]
     assert {one.judgment for one in made if one.promised} == {f"not judged: {why}"}
@@ -107,7 +107,7 @@ def test_vague_kernels_may_be_unresolved_and_may_not_be_called_different() -> No
     assert named(made, selftest.NOT_DIFFERENT).value.startswith("600 of 600")
     assert named(made, "seconds a pair").held
     made = [*known_pairs.figures(pairs[300:], False, True, None, ["copy"])]
-    assert named(made, "seconds a pair").judgment == "not judged: there are none"
+    assert named(made, "seconds a pair").judgment == "not judged: no pairs"
 
 
 def test_the_worst_kernel_stands_first() -> None:
@@ -133,11 +133,11 @@ def test_beside_spinners_contended_pairs_count() -> None:
         (750, 750, 0.985, "yes"),
         (746, 750, 0.985, "yes"),  # 4 false alarms: at most 1.36 %
         (745, 750, 0.985, "NO"),  # 5: the interval reaches 1.55 %
-        (150, 150, 0.985, "not judged: 150 are too few to show it"),
+        (150, 150, 0.985, "not judged: 150 trials are too few"),
         (140, 150, 0.985, "NO"),  # too few to show it, enough to refute it
         (116, 120, 0.90, "yes"),
         (114, 120, 0.90, "NO"),  # its upper end is far above: that it touches does not help
-        (0, 0, 0.90, "not judged: there are none"),
+        (0, 0, 0.90, "not judged: no trials"),
     ],
 )
 def test_a_rate_is_held_where_its_whole_interval_lies_inside(hits: int, trials: int, least: float, word: str) -> None:
@@ -155,7 +155,7 @@ def test_a_rate_between_two() -> None:
     [
         (-0.0004, 0.0009, "yes"),
         (0.0005, 0.0015, "NO"),
-        (-0.0009, 0.0020, "not judged: the interval is too wide to show it"),
+        (-0.0009, 0.0020, "not judged: the interval is too wide"),
         (0.0011, 0.0090, "NO"),  # wide, and beyond all the same
     ],
 )
@@ -179,7 +179,7 @@ def test_the_table_has_the_column(capsys: pytest.CaptureFixture[str]) -> None:
     figure.table(made, sys.stdout)
     head, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]
     assert head == ["figure", "found", "promised", "held"]
-    assert [row[-1] for row in rows[:2]] == ["yes", "NO"] and "not judged: 3 are too few" in " ".join(rows[2])
+    assert [row[-1] for row in rows[:2]] == ["yes", "NO"] and "not judged: 3 trials are too few" in " ".join(rows[2])
 
 
 ROOT = Path(__file__).parents[3]

@@ -113,7 +113,7 @@ def test_unequal_work_and_equal_names_are_refused() -> None:
     assert Contest("c", "?", "work: differs (k)", cases).comparisons == ((0, 1),)
     same = (Case(Gemm(8, 16, 32), "openblas"), Case(Gemm(32, 16, 8, "tt"), "openblas"))
     assert Contest("c", "?", "shape", same).cases == same
-    with pytest.raises(ValueError, match="two cases of one name"):
+    with pytest.raises(ValueError, match="two cases have the same name"):
         Contest("c", "?", "variant", (Case(SMALL, "openblas"), Case(SMALL, "openblas")))
 
 

@@ -138,7 +138,7 @@ def test_products_from_a_log(gemm: Command, tmp_path: Path) -> None:
         f"{longest_first[1]}: 1 time (34.0% of the logged time)",
         f"{longest_first[2]}: 1 time (32.0% of the logged time)",
     ]
-    assert lines[0] == "application.log: 3 of 3 calls are taken (100.0% of the logged time); left out: nothing."
+    assert lines[0] == "application.log: 3 of 3 calls used (100.0% of the logged time); left out: nothing."
     assert [line.split()[0] for line in lines[4::2]] == longest_first
 
 
@@ -149,9 +149,9 @@ def test_convolutions_from_a_log(command: Command, tmp_path: Path) -> None:
     ran = command("conv", "--shapes", str(path), "--variant", "direct", "--list")
     assert ran.code == 0
     assert ran.out.splitlines()[:4] == [
-        "cnn.log: 3 of 4 calls are taken (75.0% of the logged time); left out: oneDNN convolution (bf16) 1 time (25.0% "
+        "cnn.log: 3 of 4 calls used (75.0% of the logged time); left out: oneDNN convolution (bf16) 1 time (25.0% "
         "of the logged time).",
-        "Convolutions are measured with their channels first, in whatever order a log's tensors lie.",
+        "Convolutions are measured channels first (NCHW), whatever the layout in the log.",
         f"{LAYER.name}: 2 times (50.0% of the logged time)",
         f"{LAYER.name}/direction:dgrad: 1 time (25.0% of the logged time)",
     ]
@@ -164,7 +164,7 @@ def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Command, tmp_path: 
     assert gemm(*words, "-o", str(run)).code == 0
     (note,) = [note for note in store.read(run).notes if note.topic == "log"]
     assert note.data["sentences"] == [
-        "cnn.log: 2 of 22 calls are taken (0.5% of the logged time); left out: oneDNN convolution 20 times "
+        "cnn.log: 2 of 22 calls used (0.5% of the logged time); left out: oneDNN convolution 20 times "
         f"(99.5% of the logged time); its convolutions: python -m micro.conv --shapes {path}.",
         f"{KNOWN[0][1].name}: 2 times (0.5% of the logged time)",
     ]
@@ -193,7 +193,7 @@ def test_a_log_without_a_product_is_refused(
         (("--shapes", "mb1ic3ih8oc4kh3ph1"), "conv/n:1/c:3/h:8/w:8/k:4/pad:1 "),
         (("--shapes", "deepbench-device"), "deepbench-device: 16 of 17 convolutions are taken, 15 cases with"),
         (("--shapes", "deepbench-server.txt"), "deepbench-server.txt: 107 of 107 convolutions are taken, 103 cases"),
-        (("--shapes", "convnet-benchmarks"), "convnet-benchmarks: 5 convolutions, 5 of them different, batch 128."),
+        (("--shapes", "convnet-benchmarks"), "convnet-benchmarks: 5 convolutions, 5 distinct, batch 128."),
         (("--net", "lenet"), "net/lenet/conv1/count:1/conv/n:64/c:1/h:28/w:28/k:20/r:5/s:5 "),
     ],
 )

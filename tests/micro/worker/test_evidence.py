@@ -191,7 +191,7 @@ def test_without_a_run_file_there_is_no_evidence(bad: Gemm, tmp_path: Path, monk
     assert [x.name for x in tmp_path.iterdir() if x.name != "state"] == []
     ran = bad(*SIZE, "--keep-wrong")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "micro.gemm: --keep-wrong: it needs a run file, -o FILE\n"
+    assert ran.err == "micro.gemm: --keep-wrong: requires a run file, -o FILE\n"
 
 
 def test_a_wrong_kernel_stays_wrong_where_its_evidence_cannot_be_written(bad: Gemm, tmp_path: Path) -> None:

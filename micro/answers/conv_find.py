@@ -107,30 +107,30 @@ def _layer(search: Search) -> str:
     tried = len(search.times)
     if search.best == search.default:
         return (
-            f"{search.where}: of {tried} none was faster than {search.default}; to try them took "
+            f"{search.where}: none of {tried} was faster than {search.default}; the search took "
             f"{units.seconds(search.cost)}."
         )
     if search.again is None or search.again.ratio is None:
         return (
-            f"{search.where}: {search.default} takes {search.chosen:.2f} times what {search.best} takes, the fastest "
-            f"of {tried}, in the rounds that chose it; in fresh ones it was not measured."
+            f"{search.where}: {search.default} takes {search.chosen:.2f} times as long as {search.best}, the fastest "
+            f"of {tried}, in the rounds that chose it; not measured in fresh rounds."
         )
     return (
-        f"{search.where}: {search.default} takes {interval(search.again)} times what {search.best} "
-        f"takes, the fastest of {tried} ({search.chosen:.2f} in the rounds that chose it); {_pays(search)}."
+        f"{search.where}: {search.default} takes {interval(search.again)} times as long as {search.best}, "
+        f"the fastest of {tried} ({search.chosen:.2f} in the rounds that chose it); {_pays(search)}."
     )
 
 
 def _pays(search: Search) -> str:
     assert search.again is not None
     took = (
-        f"a search takes {units.seconds(search.cost)}, {units.seconds(search.prepared)} of it to prepare, the rest "
-        f"{CALLS} calls of each"
+        f"a search takes {units.seconds(search.cost)}, {units.seconds(search.prepared)} of it for preparation, the "
+        f"rest for {CALLS} calls of each"
     )
     if not search.certain:
-        return f"{took}; that it ever pays is not certain"
+        return f"{took}; whether it ever pays off is not certain"
     soonest, latest = search.pays(search.again.high), search.pays(search.again.low)
-    return f"{took}, and pays after {search.pays(search.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
+    return f"{took}, and pays off after {search.pays(search.again.ratio):.0f} calls [{soonest:.0f}, {latest:.0f}]"
 
 
 def _together(searches: list[Search]) -> Iterator[str]:
@@ -141,8 +141,8 @@ def _together(searches: list[Search]) -> Iterator[str]:
     largest, worst = max(regrets, key=lambda pair: pair[0])
     middle = statistics.median(regret for regret, _ in regrets)
     yield (
-        f"Regret of {worst.default}, its time over that of the fastest, over {len(regrets)} layers and passes: median "
+        f"Regret of {worst.default} (its time over the fastest's) in {len(regrets)} layers and passes: median "
         f"{middle:.2f}, largest {largest:.2f} ({worst.where}); certainly above 1 in "
-        f"{sum(x.certain for x in searches)}. The fastest is chosen in other rounds than it is measured in: in "
-        "those that chose it, it was lucky."
+        f"{sum(x.certain for x in searches)}. The fastest is chosen and measured in different rounds, because "
+        "the rounds that choose it favor it."
     )

@@ -93,7 +93,7 @@ def of_file(run: Run, written: Written) -> list[str]:
         calls = written.calls[problem]
         part = share(calls, written.log) if written.log else ""
         uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
-    multiples = f" (the log's calls come in multiples of {steps}, which are taken for its steps)" if steps > 1 else ""
+    multiples = f" (all calls of the log are multiples of {steps}, assumed to be its steps)" if steps > 1 else ""
     source = "The log" if written.log and steps == 1 else "A step"
     return ranked(contests, uses, f"{source}'s convolutions{multiples}")
 
@@ -140,10 +140,10 @@ def _sentence(row: Row) -> str:
     then = f" ({row.use.then})" if row.use.then else ""
     head = f"{_what(row.contest, row.use)}: {_calls(row.use)}; {default}"
     if row.best is None:
-        return f"{head}, and nothing is certainly faster{then}."
+        return f"{head}, and no variant is certainly faster{then}."
     best = parse(row.best.contender).variant
     step = " a step" if row.use.steps > 1 else ""
-    return f"{head}, {best} {interval(row.best)} times that: {_interval(row.gain, row.half)}{step} to be gained{then}."
+    return f"{head}, {best} {interval(row.best)} times that: saves {_interval(row.gain, row.half)}{step}{then}."
 
 
 def _sum(rows: Sequence[Row], title: str) -> str:
@@ -151,13 +151,13 @@ def _sum(rows: Sequence[Row], title: str) -> str:
     gain, seconds = sum(row.gain for row in rows), sum(row.seconds for row in rows)
     half = math.sqrt(sum(row.half**2 for row in rows))
     most = max(row.rivals for row in rows)
-    chosen = f", each of the fastest chosen from up to {most} in the same rounds" if most > 1 else ""
-    gained = "nothing that is certain could be gained"
+    chosen = f", each fastest variant chosen from up to {most} in the same rounds" if most > 1 else ""
+    gained = "no certain gain"
     if gain:
-        gained = f"{_interval(gain, half)} of them ({gain / seconds:.0%}) could be gained"
+        gained = f"{_interval(gain, half)} of it ({gain / seconds:.0%}) can be saved"
     return (
-        f"{title} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that keep a transformed "
-        "filter are no rivals there, for a step changes it."
+        f"{title} take {units.seconds(seconds)} with {_names(rows)}; {gained}{chosen}; kernels that cache a "
+        "transformed filter are excluded, since a step changes it."
     )
 
 
@@ -178,7 +178,7 @@ def _calls(use: Use) -> str:
 def _why(contest: Contest) -> str:
     """Return the reason why a contest has no comparison."""
     reasons = [x.reason for x in contest.comparisons] + [x.reason for x in contest.results]
-    return next(filter(None, reasons), "it has no rival")
+    return next(filter(None, reasons), "no rival")
 
 
 def _interval(center: float, half: float) -> str:

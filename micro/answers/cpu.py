@@ -11,7 +11,7 @@ from micro.planning.contest import parse
 from reports import record, units
 from reports.record import Run
 
-SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "its own choice"}
+SETS = {"sse4.2": "SSE4.2", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512", "default": "the default set"}
 BELIEVED = "by the compiler's word"  # in the name of a kernel whose machine code could not be inspected
 LITTLE = 0.1  # share of the ideal gain below which additional threads count as useless
 
@@ -49,9 +49,9 @@ def verified(run: Run) -> list[str]:
     reasons = dict.fromkeys(f"{parse(x.name).variant}: {x.reason}" for x in asked if x.reason)
     if not asked:
         return []
-    by_compiler = f", {len(believed)} by the compiler's word alone" if believed else ""
+    by_compiler = f", {len(believed)} according to the compiler only" if believed else ""
     left = f"; not measured: {'; '.join(reasons)}" if reasons else ""
-    head = f"{len(seen)} of {len(asked)} cells ran the set that they were asked for, by code or library's word"
+    head = f"{len(seen)} of {len(asked)} cells ran the requested set, according to machine code or library"
     return [f"{head}{by_compiler}{left}."]
 
 
@@ -93,7 +93,7 @@ def saturation(run: Run) -> list[str]:
         gains = ", ".join(f"{x.contender.setting.threads} threads {faster(x.comparison)}" for x in group)
         fit = serial(rows)
         share = f"Amdahl's s {100 * fit.share:.0f} % [{100 * fit.low:.0f}, {100 * fit.high:.0f}]"
-        share += f", the curve off by {fit.off:.2f} at most" if len(rows) > 1 else ""
+        share += f", largest deviation of the fit {fit.off:.2f}" if len(rows) > 1 else ""
         sentences.append(
             f"{_head(group[0].contest)}, times as fast as one thread: {gains}; {share}; {_until(rows)}"
             f"{_of_ceiling(group[0].contest)}."

@@ -46,15 +46,15 @@ def _published(run: Run) -> Iterator[str]:
             if (before.trans, p.trans) != ("nn", "nt") or second.variant not in LEAD:
                 continue
             published = "the published shape" if p.k == PUBLISHED_K else "the published M and N"
-            shape = published if (p.m, p.n) == PUBLISHED else "the shape asked for"
+            shape = published if (p.m, p.n) == PUBLISHED else "the requested shape"
             product = f"{shape} ({p.m}×{p.k} times {p.n}×{p.k} transposed)"
             where = f"in {LEAD[second.variant]}"
             if comparison.ratio is not None:
-                takes = f"the product takes {interval(comparison)} times what it takes untransposed"
+                takes = f"the product takes {interval(comparison)} times as long as untransposed"
                 yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {CLAIM}."
             elif timed := [x for x in contest.results if x.name == comparison.contender and x.seconds]:
-                few = f"{undisturbed(timed[0])} undisturbed rounds, again with {LONGER}"
-                yield f"At {product} it is not certain what transposing costs {where}: {few}; {CLAIM}."
+                few = f"only {undisturbed(timed[0])} undisturbed rounds, rerun with {LONGER}"
+                yield f"At {product} the cost of transposing {where} is not certain: {few}; {CLAIM}."
 
 
 def _by_library(run: Run) -> list[str]:
@@ -95,7 +95,7 @@ def _largest(candidates: list[Pair], run: Run) -> list[str]:
     if not certain:
         ends = sorted(p.comparison.ratio or 1.0 for p in read)
         return [
-            f"Nowhere here does a transposed B (NT) certainly take longer or less than an untransposed one (NN): "
+            f"No certain difference between a transposed B (NT) and an untransposed B (NN) was measured: "
             f"{ends[0]:.2f} to {ends[-1]:.2f} times, {len(read)} ratios."
         ]
     most = max(certain, key=lambda p: abs(math.log(p.comparison.ratio or 1.0)))
@@ -104,7 +104,7 @@ def _largest(candidates: list[Pair], run: Run) -> list[str]:
     seconds = {x.name: x.seconds.median for x in most.contest.results if x.seconds}
     took = units.seconds(seconds.get(case.name))
     return [
-        f"The largest difference that is certain, of one library at one M: {case.problem.trans.upper()} in "
+        f"The largest certain difference within a library at one M: {case.problem.trans.upper()} in "
         f"{case.variant} at M = {case.problem.m} takes longer than {'NN' if slower else 'NT'}, NT/NN is "
         f"{interval(most.comparison)}{chosen(len(read))}; certain in {len(certain)} of {len(read)}."
         + _elsewhere(run, case, took)
@@ -117,7 +117,7 @@ def _elsewhere(run: Run, case: Case, took: str) -> str:
     least, variant = min(same, default=(0.0, case.variant))
     if variant == case.variant:
         return ""
-    return f" That takes {took} there, and {units.seconds(least)} in {variant}."
+    return f" The product takes {took} in {case.variant}, and {units.seconds(least)} in {variant}."
 
 
 def _first_or_not(seed: list[Pair]) -> list[str]:
@@ -129,4 +129,4 @@ def _first_or_not(seed: list[Pair]) -> list[str]:
     word = {"faster": "pays", "slower": "does not pay", "same": "changes nothing"}
     shown = interval(best)
     how = f"{shown} times the direct product{chosen(len(comparisons))}"
-    return [f"Transposing it first {word.get(best.verdict, 'is unresolved')}: {how}."]
+    return [f"Transposing B first {word.get(best.verdict, 'is unresolved')}: {how}."]

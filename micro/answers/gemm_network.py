@@ -88,7 +88,7 @@ def _step(products: list[Product]) -> Iterator[str]:
     dearest = (0.0, "")
     for x in products:
         if x.seconds is None or x.ratio is None or x.half is None:
-            yield f"{x.library}: {x.name} has no ratio, and so the step has none."
+            yield f"{x.library}: {x.name} has no ratio, hence none for the step."
             return
         here = x.count * x.seconds
         oi, io, variance = oi + here, io + here * x.ratio, variance + (here * x.half) ** 2
@@ -100,7 +100,7 @@ def _step(products: list[Product]) -> Iterator[str]:
         if ratio - half > 1
         else "the forward's transposed W costs more than the dgrad's"
         if ratio + half < 1
-        else "neither layout pays more that can be seen"
+        else "no measurable difference between the layouts"
     )
     sign = "+" if dearest[0] > 0 else "−"
     yield (

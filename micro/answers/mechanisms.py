@@ -29,7 +29,7 @@ SOURCES = {
     "S3": "an answer on StackExchange, 2017",
     "S4": "Bahrampour, Ramakrishnan, Schott, Shah: arXiv 1511.06435, 2015-16",
     "X": "convnet-benchmarks",
-    "r": "behind one of these: in the text's repository alone",
+    "r": "after one of these: only in the repository of that text",
 }
 
 
@@ -121,7 +121,7 @@ def lines(files: Sequence[tuple[str, Run]], entries: Sequence[Mechanism] | None 
     """Yield the lines of the table, at most 120 characters wide."""
     entries = mechanisms() if entries is None else entries
     outcomes = {x.id: last(x.test, files) if x.test else None for x in entries}
-    yield from _row(("id", "mechanism (source; its figure)", "command, and what differs", "verdict of the last run"))
+    yield from _row(("id", "mechanism (source; its figure)", "command, and difference", "verdict of the last run"))
     yield "  ".join("-" * width for width in WIDTHS)
     for entry in entries:
         yield from _row(_cells(entry, outcomes[entry.id]))
@@ -138,18 +138,22 @@ def _summary(entries: Sequence[Mechanism], outcomes: Mapping[str, Outcome | None
     answered = sum(outcome is not None for outcome in outcomes.values())
     without = sum(x.why_not is not None for x in entries)
     yield f"{len(entries)} mechanisms:"
-    yield f"  {answered:3} with a verdict: by the run files that were read ({files}; without names those in runs/);"
-    yield "      of several the latest that has a ratio speaks"
-    yield f"  {tested - answered:3} with a command, and no verdict in these files: type what their row says, and -o"
-    yield "      runs/NAME.jsonl behind it; it is read here the next time"
-    yield f"  {without:3} without a command: their row says why"
-    yield f"  {len(entries) - tested - without:3} of a benchmark that is not built yet: their row says which"
+    yield f"  {answered:3} with a verdict, from the run files read ({files}; by default those in runs/);"
+    yield "      if several apply, the latest with a ratio counts"
+    yield f"  {tested - answered:3} with a command but no verdict in these files: run the command of the row with -o"
+    yield "      runs/NAME.jsonl appended; its verdict is shown the next time"
+    yield f"  {without:3} without a command: the row gives the reason"
+    yield f"  {len(entries) - tested - without:3} whose benchmark is not implemented yet: the row names it"
 
 
 def _cells(entry: Mechanism, outcome: Outcome | None) -> tuple[str, str, str, str]:
     what = f"{entry.what} ({entry.source}{f'; {entry.claim}' if entry.claim else ''})"
     if entry.test is None:
-        later = f"not built yet: {entry.later.removeprefix(NOT_YET)}" if entry.later else f"no command: {entry.why_not}"
+        later = (
+            f"not implemented yet: {entry.later.removeprefix(NOT_YET)}"
+            if entry.later
+            else f"no command: {entry.why_not}"
+        )
         return entry.id, what, later, "–"
     where = " (on a GPU)" if entry.test.gpu else ""
     module, *words = shlex.split(entry.test.command)

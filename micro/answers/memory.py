@@ -18,7 +18,7 @@ from reports.record import Run
 
 AGREE = 0.1  # relative difference up to which two costs of a fault agree
 NAMES = {4096: "4 KiB", 2 << 20: "2 MiB"}
-UNREADY = "its launches are too short or too long to be made ready for one by one"
+UNREADY = "its launches are too short or too long to prepare memory for each separately"
 WORTH_A_KNEE = 1.5  # least ratio of main-memory to cache latency for a knee
 PLATEAU = 4  # times the second level: end of the plateau on both machines examined
 
@@ -68,13 +68,13 @@ def faults_answer(run: Run, account: Account | None = None, profiled: Profile | 
 
 def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterator[str]:
     """Yield a comparison of a fault's cost with system time per fault and perf samples per fault."""
-    checks = [f"the system's own time over its faults (getrusage) {_beside(account.each, cost.seconds, 'it')}"]
+    checks = [f"system time per fault (getrusage) {_beside(account.each, cost.seconds, 'that cost')}"]
     if isinstance(profiled, Profile):
-        seen = _beside(profiled.each, profiled.system, "the system time of the process it watched")
-        checks.append(f"perf's samples within a fault {seen}, which perf slows down")
-    yield f"Beside it: {'; '.join(checks)}."
+        seen = _beside(profiled.each, profiled.system, "that process's system time")
+        checks.append(f"perf samples within faults {seen}, which perf slows down")
+    yield f"Cross-checks: {'; '.join(checks)}."
     if isinstance(profiled, str) and profiled:
-        yield f"No profiler's share beside it: {profiled}."
+        yield f"No cross-check by a profiler: {profiled}."
 
 
 def _beside(seconds: float, other: float, whose: str) -> str:
@@ -96,7 +96,7 @@ def latency_answer(run: Run) -> list[str]:
     for page, curve in sorted(curves.items()):
         shown = ", ".join(f"{units.binary(size)} {1e9 * t:.3g}" for size, t in sorted(curve.items()))
         pages = f", pages of {NAMES[page]}" * with_pages
-        sentences.append(f"A load that waits for the one before{pages}, in ns: {shown}.")
+        sentences.append(f"Latency of a dependent load{pages}, in ns: {shown}.")
     caches = run.environment.facts.get("device", {}).get("caches", ())  # smallest first
     if curves and len(caches) > 1:
         sentences.append(_usable(curves[max(curves)], caches))
@@ -107,10 +107,10 @@ def _usable(curve: dict[int, float], caches: tuple[int, ...]) -> str:
     report = f"the system reports {units.binary(caches[-1])}"
     bend = knee(curve, caches[-2])
     if bend is None:
-        return f"No knee is seen between the second-level cache and main memory; {report}."
+        return f"No knee between the second-level cache and main memory was measured; {report}."
     return (
-        f"Usable last-level cache: about {units.binary(bend.at)} ({units.binary(bend.low)} still, "
-        f"{units.binary(bend.high)} no more; from {units.seconds(bend.plateau)} in the "
+        f"Usable last-level cache: about {units.binary(bend.at)} ({units.binary(bend.low)} fits, "
+        f"{units.binary(bend.high)} does not; from {units.seconds(bend.plateau)} in the "
         f"caches to {units.seconds(bend.memory)} in main memory); {report}."
     )
 

@@ -113,8 +113,8 @@ def curve(run: Run) -> list[str]:
     sentences = [_of_way(name, by_size, lines(by_size, caches)) for name, by_size in times.items()]
     if any("%" in sentence for sentence in sentences):
         head = (
-            "What a call costs + how fast bytes move then [95 %], by level of the memory, and how far the worst size "
-            "lies off (a byte that is read and written counts once):"
+            "Cost of a call + bandwidth [95 %] by memory level, and the largest deviation of a size from this fit "
+            "(a byte that is read and written counts once):"
         )
         sentences.insert(0, head)
     return sentences

@@ -29,11 +29,11 @@ def fused_answer(run: Run) -> list[str]:
         rows, closed = rows + len(totals), closed + sum(x.closed for x in totals)
         clearing = cleared(contest) if library in CLEARS else None
         head = f"{layer.m}×{layer.n}, batch {layer.k}, {library}: separate takes {interval(comparison)} times the fused"
-        parts = [f"{head} product", *map(str, totals), *([str(clearing)] if clearing else [])]
+        parts = [f"{head} product's time", *map(str, totals), *([str(clearing)] if clearing else [])]
         sentences.append(f"{'; '.join(parts)}.")
     if rows:
         sentences.append(
-            f"{rows - closed} of {rows} rows unexplained: their parts miss them by more than {CLOSED:.0%}."
+            f"{rows - closed} of {rows} rows unexplained: the sum of their parts differs by more than {CLOSED:.0%}."
         )
     return [*sentences, *ratios(run)]
 

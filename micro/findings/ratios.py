@@ -51,7 +51,7 @@ def _contest(contest: Contest) -> Iterator[str]:
         if len(compared) > FEW:
             ends = (extreme(compared, key=lambda x: x.ratio or 1.0) for extreme in (min, max))
             least, most = (f"{labels[x.contender]} {_ratio(x)}" for x in ends)
-            yield f"{subject}: of {len(compared)} the least {least}, the most {most}."
+            yield f"{subject}: {len(compared)} ratios, from {least} to {most}."
         else:
             yield f"{subject}: {', '.join(f'{labels[x.contender]} {_ratio(x)}' for x in compared)}."
 
@@ -120,9 +120,9 @@ class Expectation:
         """Return a sentence on a value; `shown`: the value as text."""
         bound = f"{self.low:g} to {self.high:g}" if math.isfinite(self.high) else f"above {self.low:g}"
         usual = f", usually {self.usual}" if self.usual else ""
-        kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not so here")
+        kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not as usual")
         outcome = f"as {kind}" if self.low <= value <= self.high else outside
-        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {outcome}."
+        return f"{self.what}: {shown}; {kind} range on Intel and AMD {bound}{usual}: {outcome}."
 
 
 @functools.cache

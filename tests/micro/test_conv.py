@@ -145,20 +145,21 @@ def test_what_is_said_is_the_ratio_of_the_fresh_rounds_and_when_a_search_pays() 
     gain = 0.010 * (1 - 1 / 1.2)
     low, high = 0.010 * (1 - 1 / 1.188), 0.010 * (1 - 1 / 1.212)
     assert sentence == (
-        "forward, 3×3, 64→64 channels, 27×27, batch 16: torch takes 1.200 [1.188, 1.212] times what direct takes, the "
-        f"fastest of 3 (1.25 in the rounds that chose it); a search takes 110 ms, 50.0 ms of it to prepare, the rest 2 "
-        f"calls of each, and pays after {cost / gain:.0f} calls [{cost / high:.0f}, {cost / low:.0f}]."
+        "forward, 3×3, 64→64 channels, 27×27, batch 16: torch takes 1.200 [1.188, 1.212] times as long as direct, "
+        f"the fastest of 3 (1.25 in the rounds that chose it); a search takes 110 ms, 50.0 ms of it for preparation, "
+        "the rest for 2 calls of each, "
+        f"and pays off after {cost / gain:.0f} calls [{cost / high:.0f}, {cost / low:.0f}]."
     )
 
 
 def test_what_is_not_faster_in_fresh_rounds_never_pays_for_certain() -> None:
     searched = contested("find", LAYER, {"torch": 10, "direct": 9})
     (sentence,) = answer(run(searched, again(LAYER, "direct", 9, 9.05)))  # type: ignore[arg-type]
-    assert sentence.endswith("that it ever pays is not certain.")
+    assert sentence.endswith("whether it ever pays off is not certain.")
     (sentence,) = answer(run(searched))
-    assert sentence.endswith("in the rounds that chose it; in fresh ones it was not measured.")
+    assert sentence.endswith("in the rounds that chose it; not measured in fresh rounds.")
     (sentence,) = answer(run(contested("find", LAYER, {"torch": 10, "direct": 11})))
-    assert sentence.endswith("of 2 none was faster than torch; to try them took 42.0 ms.")
+    assert sentence.endswith("none of 2 was faster than torch; the search took 42.0 ms.")
 
 
 def test_loading_a_library_is_no_part_of_a_search() -> None:
@@ -167,7 +168,7 @@ def test_loading_a_library_is_no_part_of_a_search() -> None:
         contested("changing", replace(LAYER, h=h), {"torch": 10, "direct": 11}, {"direct": setup})
         for h, setup in ((30, 5.0), (40, 0.7), (50, 0.5))
     ]
-    ends = [sentence.rpartition("to try them took ")[2] for sentence in answer(run(*searched))]
+    ends = [sentence.rpartition("the search took ")[2] for sentence in answer(run(*searched))]
     assert ends == ["742 ms.", "742 ms.", "542 ms."]
 
 

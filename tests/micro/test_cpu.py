@@ -123,7 +123,7 @@ def test_the_grid_says_what_each_brings_and_what_was_verified() -> None:
     gain, sets = answers.grid(run)
     assert gain.startswith("product 64³, blocked, times as fast as AVX2 on one thread: AVX-512 alone 2.00")
     assert "; " not in gain and "2 threads alone 2.00" in gain and "both 2.67" in gain
-    assert sets.startswith("2 of 4 cells ran the set that they were asked for")
+    assert sets.startswith("2 of 4 cells ran the requested set")
 
 
 def test_the_serial_share_is_amdahls() -> None:

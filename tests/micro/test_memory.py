@@ -197,7 +197,7 @@ def test_a_scripted_clock_says_nothing_of_this_machine(
 ) -> None:
     ran = command("memory", "--device", "fake", "-q", "--faults", "--size", "2097152", "--budget", "1s")
     assert ran.code == 0, ran.err
-    assert "Beside it" not in ran.out
+    assert "Cross-checks" not in ran.out
 
 
 CPU = open_device("cpu")

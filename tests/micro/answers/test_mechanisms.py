@@ -128,12 +128,12 @@ def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) ->
         assert "none in these files" in found["G2"]
     summary = " ".join(ran.out.partition("\n\n")[2].split())
     for field, count, words in (
-        ("test", 1, "with a command, and no verdict in these files: type what their row says"),
-        ("why_not", 0, "without a command: their row says why"),
-        ("later", 0, "of a benchmark that is not built yet: their row says which"),
+        ("test", 1, "with a command but no verdict in these files: run the command"),
+        ("why_not", 0, "without a command: the row gives the reason"),
+        ("later", 0, "whose benchmark is not implemented yet: the row names it"),
     ):
         assert f" {sum(bool(getattr(one, field)) for one in EVERY) - count} {words}" in summary
-    assert "112 mechanisms: 1 with a verdict: by the run files that were read (1; without names" in summary
+    assert "112 mechanisms: 1 with a verdict, from the run files read (1; without names" in summary
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_contests_that_repeat_others_say_nothing(table: Table, tmp_path: Path) -
 def test_without_files_it_reads_those_that_are_here(table: Table, tmp_path: Path) -> None:
     every = rows(table().out)
     for one in EVERY:
-        start = "not built yet: " if one.later else "no command: "
+        start = "not implemented yet: " if one.later else "no command: "
         assert (f"python -m {one.test.command.split()[0]}" if one.test else start) in every[one.id], one.id
     (tmp_path / "runs").mkdir()
     written(tmp_path / "runs/of-mine.jsonl", G1)

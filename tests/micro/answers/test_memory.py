@@ -106,19 +106,19 @@ def test_system_time_agrees_or_it_is_said_why_not(system: float, agrees: bool) -
     said = answers.faults_answer(run(touches()), account(system), "perf is not installed")
     assert ("(agrees within 10 %)" in said[1]) == agrees
     assert ("does NOT agree within 10 %" in said[1]) == (not agrees)
-    assert said[2] == "No profiler's share beside it: perf is not installed."
+    assert said[2] == "No cross-check by a profiler: perf is not installed."
 
 
 def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
     said = answers.faults_answer(run(touches()), account(1e-6), Profile(1.75e-6, 1.7e-6))[1]
-    assert "perf's samples within a fault 1.75 µs, 1.03 times the system time of the process it watched (agrees" in said
+    assert "perf samples within faults 1.75 µs, 1.03 times that process's system time (agrees" in said
 
 
 @pytest.mark.parametrize("device", ["cpu", "fake"])
 def test_only_this_machine_s_processor_has_other_accounts(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(memory, "_accounted", lambda: (account(1e-6), ""))
     said = "\n".join(memory.answer(run(touches(device=device))))
-    assert ("Beside it" in said) == (device == "cpu")
+    assert ("Cross-checks" in said) == (device == "cpu")
 
 
 # The knee
@@ -170,14 +170,12 @@ def chased(page: int, seconds: dict[int, float]) -> list[Contest]:
 def test_the_usable_cache_is_told_beside_the_reported_one() -> None:
     contests = [*chased(4096, curve(8 * MIB)), *chased(HUGE_PAGE, curve(16 * MIB))]
     small, huge, usable = answers.latency_answer(run(*contests))
-    assert small.startswith(
-        "A load that waits for the one before, pages of 4 KiB, in ns: 32 KiB 1, 512 KiB 4, 2 MiB 15"
-    )
+    assert small.startswith("Latency of a dependent load, pages of 4 KiB, in ns: 32 KiB 1, 512 KiB 4, 2 MiB 15")
     assert "pages of 2 MiB" in huge
-    assert "(16 MiB still, 24 MiB no more; from " in usable
+    assert "(16 MiB fits, 24 MiB does not; from " in usable
     assert usable.endswith("the system reports 32 MiB.")
     said = answers.latency_answer(run(*chased(4096, curve(2048 * MIB))))[-1]
-    assert said == "No knee is seen between the second-level cache and main memory; the system reports 32 MiB."
+    assert said == "No knee between the second-level cache and main memory was measured; the system reports 32 MiB."
 
 
 SAXPY = [Saxpy(256 * KIB, state=state) for state in ("warm", "flushed")]
@@ -190,9 +188,12 @@ IDLE = [Pages("clear", "fresh", 16 * MIB, pause=pause) for pause in (0.0, 3.0)]
         (contest("cold/x", result(SAXPY[0], [1e-4], launches=9), result(SAXPY[1], [3e-4])), None),
         (contest("cold/x", result(SAXPY[0], [1e-4]), result(SAXPY[1], [3e-4], launches=9)), "first launch of each"),
         (replace(contest("idle/x", *(result(x, [1e-3]) for x in IDLE)), seconds={"measuring": 3.5}), None),
-        (replace(contest("idle/x", *(result(x, [1e-3]) for x in IDLE)), seconds={"measuring": 2.5}), "one by one"),
+        (
+            replace(contest("idle/x", *(result(x, [1e-3]) for x in IDLE)), seconds={"measuring": 2.5}),
+            "for each separately",
+        ),
         (touches(), None),
-        (touches(launches=2), "one by one"),
+        (touches(launches=2), "for each separately"),
     ],
 )
 def test_launches_that_were_not_made_ready_have_a_reason_in_place_of_ratios(made: Contest, reason: str | None) -> None:

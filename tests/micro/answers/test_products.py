@@ -95,8 +95,8 @@ def test_a_step_is_the_sum_of_its_products(made: tuple[Product, ...]) -> None:
     [
         (1.2, "the dgrad's transposed W costs more than the forward's", "+"),
         (0.8, "the forward's transposed W costs more than the dgrad's", "−"),
-        (1.001, "neither layout pays more that can be seen", "+"),
-        (0.999, "neither layout pays more that can be seen", "−"),
+        (1.001, "no measurable difference between the layouts", "+"),
+        (0.999, "no measurable difference between the layouts", "−"),
     ],
 )
 def test_verdicts(made: tuple[Product, ...], ratio: float, verdict: str, sign: str) -> None:
@@ -133,7 +133,7 @@ def test_without_one_ratio_a_step_has_none(
     at = next(i for i, product in enumerate(made) if product.name == name)
     told[at] = contest(made[at], seconds, ratio, None)
     said = answer(run(*told))
-    assert said[0] == f"openblas: {name} has no ratio, and so the step has none." and len(said) == 2
+    assert said[0] == f"openblas: {name} has no ratio, hence none for the step." and len(said) == 2
 
 
 def test_who_reads_w_transposed(made: tuple[Product, ...]) -> None:
@@ -211,28 +211,28 @@ def test_the_published_shape_comes_first_and_the_odd_case_is_said_to_be_one() ->
     published, libraries, odd, *_ = transpose_said(of_sizes("strategy", 1024, "openblas", 1.2, "slower"), ODD, USUAL)
     assert published == (
         "Of the published M and N (1024×3344 times 2048×3344 transposed) the product takes 1.20 [1.14, 1.26] times "
-        f"what it takes untransposed, in OpenBLAS on this machine (slower); {CLAIM}"
+        f"as long as untransposed, in OpenBLAS on this machine (slower); {CLAIM}"
     )
     assert (
         libraries
         == "By library, NT/NN at M = 1: openblas-scipy 0.32, certain in 1 of 1; numpy 1.03, certain in 0 of 1."
     )
     assert odd == (
-        "The largest difference that is certain, of one library at one M: NN in openblas-scipy at M = 1 takes longer "
-        "than NT, NT/NN is 0.320 [0.304, 0.336], chosen from 3 in the same rounds; certain in 2 of 3. That takes 15.0 "
-        "ms there, and 2.00 ms in numpy."
+        "The largest certain difference within a library at one M: NN in openblas-scipy at M = 1 takes longer "
+        "than NT, NT/NN is 0.320 [0.304, 0.336], chosen from 3 in the same rounds; certain in 2 of 3. The product "
+        "takes 15.0 ms in openblas-scipy, and 2.00 ms in numpy."
     )
 
 
 def test_without_an_interval_at_the_published_shape_that_is_the_first_sentence() -> None:
     first, _, odd = transpose_said(of_sizes("strategy", 1024, "openblas", None, "unresolved"), ODD, USUAL)
     assert first == (
-        "At the published M and N (1024×3344 times 2048×3344 transposed) it is not certain what transposing costs in "
-        f"OpenBLAS on this machine: 3 undisturbed rounds, rerun with --budget 120s; {CLAIM}"
+        "At the published M and N (1024×3344 times 2048×3344 transposed) the cost of transposing in "
+        f"OpenBLAS on this machine is not certain: only 3 undisturbed rounds, rerun with --budget 120s; {CLAIM}"
     )
-    assert odd.startswith("The largest difference that is certain, of one library at one M")
+    assert odd.startswith("The largest certain difference within a library at one M")
     assert transpose_said(of_sizes("strategy", 64, "openblas", 1.2, "slower"))[0].startswith(
-        "Of the shape asked for (64×3344 times"
+        "Of the requested shape (64×3344 times"
     )
 
 
@@ -250,7 +250,7 @@ def test_libraries_are_summed_up_over_all_sizes() -> None:
 @pytest.mark.parametrize("ratio", [1.0, 1.03])
 def test_where_nothing_is_certain_there_is_no_largest(ratio: float) -> None:
     *_, last = transpose_said(of_sizes("nn-nt", 8, "torch", ratio, "unresolved"), USUAL)
-    assert last.startswith("Nowhere here does a transposed B (NT) certainly take longer or less")
+    assert last.startswith("No certain difference between a transposed B (NT) and an untransposed B")
 
 
 @pytest.mark.parametrize(("ratio", "says"), [(1.2, "(unresolved at 99 %)"), (1.02, "(unresolved)")])
@@ -294,22 +294,22 @@ def test_a_log_is_ranked_by_what_its_steps_could_gain() -> None:
     sentences = conv_ranked.of_file(run(*contests), log(first=20, second=60, dgrad=20))
     assert sentences == [
         "1. forward, 3×3, 64→64 channels, 16×16, batch 64: 60 calls (30.0% of the logged time); torch takes 4.00 ms, "
-        "winograd-4x3 0.500 [0.480, 0.520] times that: 6.00 ms [5.76 ms, 6.24 ms] a step to be gained.",
+        "winograd-4x3 0.500 [0.480, 0.520] times that: saves 6.00 ms [5.76 ms, 6.24 ms] a step.",
         "2. forward, 5×5, 3→32 channels, 32×32, batch 64: 20 calls (10.0% of the logged time); torch takes 8.00 ms, "
-        "direct 0.500 [0.480, 0.520] times that: 4.00 ms [3.84 ms, 4.16 ms] a step to be gained.",
+        "direct 0.500 [0.480, 0.520] times that: saves 4.00 ms [3.84 ms, 4.16 ms] a step.",
         "3. dgrad, 3×3, 64→64 channels, 16×16, batch 64: 20 calls (10.0% of the logged time); torch takes 9.00 ms, and "
-        "nothing is certainly faster.",
-        "A step's convolutions (the log's calls come in multiples of 20, which are taken for its steps) take 29.0 ms "
-        "with torch; 10.0 ms [9.71 ms, 10.3 ms] of them (34%) could be gained, each of the fastest chosen from up to 3 "
-        "in the same rounds; kernels that keep a transformed filter are no rivals there, for a step changes it.",
+        "no variant is certainly faster.",
+        "A step's convolutions (all calls of the log are multiples of 20, assumed to be its steps) take 29.0 ms "
+        "with torch; 10.0 ms [9.71 ms, 10.3 ms] of it (34%) can be saved, each fastest variant chosen from up to 3 "
+        "in the same rounds; kernels that cache a transformed filter are excluded, since a step changes it.",
     ]
 
 
 def test_a_log_of_no_common_number_is_taken_whole() -> None:
     contests = rivals(FIRST, 8e-3, ("direct", 0.5, "faster")), rivals(SECOND, 1e-3, ("direct", 0.9, "slower"))
     first, *_, last = conv_ranked.of_file(run(*contests), log(first=3, second=2))
-    assert "12.0 ms [11.5 ms, 12.5 ms] to be gained" in first
-    assert last.startswith("The log's convolutions take 26.0 ms with torch; 12.0 ms [11.5 ms, 12.5 ms] of them (46%)")
+    assert "saves 12.0 ms [11.5 ms, 12.5 ms]" in first
+    assert last.startswith("The log's convolutions take 26.0 ms with torch; 12.0 ms [11.5 ms, 12.5 ms] of it (46%)")
 
 
 def test_what_has_no_time_is_named_and_no_part_of_the_sum() -> None:
@@ -328,8 +328,8 @@ def test_what_is_no_rival_in_a_step() -> None:
     assert "direct 0.500" in first and "chosen from" not in last
     contested = rivals(FIRST, 8e-3, ("direct", 0.5, "faster"), threads=2)
     first, last = conv_ranked.of_file(run(contested), log(first=1))
-    assert first.endswith("and nothing is certainly faster.")
-    assert "take 8.00 ms with torch; nothing that is certain could be gained; " in last
+    assert first.endswith("and no variant is certainly faster.")
+    assert "take 8.00 ms with torch; no certain gain; " in last
     *_, sentence = conv_ranked.of_file(run(rivals(FIRST, 8e-3, ("direct", 0.5, "faster"))), Written([FIRST]))
     assert sentence.endswith(", relative to torch: direct 0.500 [0.480, 0.520].")
 
@@ -339,7 +339,7 @@ def test_a_network_counts_its_layers_and_shows_what_was_published() -> None:
     named = rivals(layer, 2e-3, ("fft-scipy", 0.5, "faster"), name=f"net/convnet-benchmarks/L2/count:3/{layer.name}")
     first, last = conv_ranked.of_net(run(named))
     assert first.startswith("1. L2, forward, 9×9, 64→128 channels, 64×64, batch 128: 3 calls; torch takes 2.00 ms, fft")
-    assert "3.00 ms [2.88 ms, 3.12 ms] to be gained (then, in ms at batch 128 on a GeForce GTX Titan X, " in first
+    assert "saves 3.00 ms [2.88 ms, 3.12 ms] (then, in ms at batch 128 on a GeForce GTX Titan X, " in first
     assert ", April 2015: fbfft 27, " in first
     assert last.startswith("A step's convolutions take 6.00 ms with torch; 3.00 ms")
 
@@ -347,7 +347,7 @@ def test_a_network_counts_its_layers_and_shows_what_was_published() -> None:
 def test_a_network_without_published_times() -> None:
     for name in ("mine", "alexnet-s"):
         named = rivals(FIRST, 2e-3, ("direct", 0.5, "faster"), name=f"net/{name}/conv1/count:1/{FIRST.name}")
-        assert conv_ranked.of_net(run(named))[0].endswith("to be gained.")
+        assert conv_ranked.of_net(run(named))[0].endswith("].")
     written = of_network(conv_layers.read("resnet-50"))
     counts = {word: sum(x.count for p, x in written.calls.items() if p.direction == word) for word in PASSES}
     assert counts == {"forward": 53, "dgrad": 52, "wgrad": 53}

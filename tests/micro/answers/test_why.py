@@ -76,18 +76,18 @@ def test_the_nearest_cause_comes_first(own_state: Path) -> None:
 
 def test_without_a_ceiling_it_says_of_what_none_is_known(own_state: Path) -> None:
     unknown: dict[str, Any] = {"ceiling": None, "percent_of_ceiling": None, "precision": "fp16"}
-    assert answer(case(**unknown))[0].endswith("no ceiling of fp16 arithmetic is known here.")
+    assert answer(case(**unknown))[0].endswith("no ceiling is known for fp16 arithmetic.")
     there = case(**unknown, bytes_per_second=1e9)
     on_gpu = replace(there, device="fake:cuda", flops_per_second=None)
-    assert answer(on_gpu)[0].endswith("no ceiling of what a GPU's caches bring is known here.")
-    assert answer(replace(on_gpu, bytes_per_second=None))[0].endswith("it does no work that anything bounds.")
+    assert answer(on_gpu)[0].endswith("no ceiling is known for the bandwidth of a GPU's caches.")
+    assert answer(replace(on_gpu, bytes_per_second=None))[0].endswith("it does no work that a ceiling could bound.")
 
 
 @pytest.mark.parametrize(
     ("percent", "told"),
     [
-        (50.0, "50 % of its ceiling (FMA avx512); a factor of 2 is left."),
-        (89.9, "90 % of its ceiling (FMA avx512); a factor of 1.1 is left."),
+        (50.0, "50 % of its ceiling (FMA avx512); a factor of 2 remains."),
+        (89.9, "90 % of its ceiling (FMA avx512); a factor of 1.1 remains."),
         (103.0, "103 % of its ceiling (FMA avx512); there is little left to gain."),
     ],
 )
@@ -97,12 +97,14 @@ def test_how_near_it_is_to_its_ceiling(own_state: Path, percent: float, told: st
 
 
 def test_what_is_executed_beyond_the_nominal(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer(case())[1] == ("It executes 524 kFLOP, and moves 48 KiB: 10.7 FLOP a byte; NN = sgemm(N,N).")
-    assert "no library call is known of it" in answer(case("naive", blas=None))[1]
-    for bytes_, words in ((3, "moves 144 KiB, 3 times the least: 7.11 FLOP a byte; "), (0, ": no traffic; ")):
+    assert answer(case())[1] == ("It executes 524 kFLOP, and moves 48 KiB: 10.7 FLOP per byte; NN = sgemm(N,N).")
+    assert "its library call is not known" in answer(case("naive", blas=None))[1]
+    for bytes_, words in ((3, "moves 144 KiB, 3 times the least traffic: 7.11 FLOP per byte; "), (0, ": no traffic; ")):
         row = SimpleNamespace(executed=lambda problem, n=bytes_: Work(2 * problem.flops, n * problem.bytes))
         monkeypatch.setattr(why, "find", lambda op, name, row=row: row)
-        assert answer(case())[1].startswith("It executes 1.05 MFLOP, 2 times the nominal, and moves ") or not bytes_
+        assert (
+            answer(case())[1].startswith("It executes 1.05 MFLOP, 2 times the nominal work, and moves ") or not bytes_
+        )
         assert words in answer(case())[1]
 
 
@@ -116,18 +118,18 @@ def test_a_copy_is_traffic(own_state: Path, variant: str) -> None:
 def test_what_ran(own_state: Path) -> None:
     assert answer(case())[2] == "What ran: OpenBLAS 1.2 Haswell kernels (avx2)."
     told = answer(case(kernel=None, isa_observed=None))[2]
-    assert told == "What ran: a kernel that does not report what it is (instruction set not known)."
+    assert told == "What ran: an unidentified kernel (instruction set not known)."
 
 
 def test_instructions_below_those_of_the_processor(own_state: Path) -> None:
     wide = ("avx", "avx2", "avx512")
-    assert "It uses avx2, this processor has avx512." in answer(case(), isa=wide)
+    assert "It uses avx2, this processor supports avx512." in answer(case(), isa=wide)
     ceilings.save(ceilings.Ceilings("now", "0", {"avx2": 2e11, "avx512": 4e11}, {}))
     assert answer(case(), isa=wide)[3] == (
-        "It uses avx2, this processor has avx512; of the 200 GFLOP/s that avx2 reaches here it has 50%."
+        "It uses avx2, this processor supports avx512; it reaches 50% of this machine's 200 GFLOP/s with avx2."
     )
     for isa, seen in ((("avx", "avx2"), "avx2"), (wide, None), ((), "avx2")):
-        assert not any("this processor has" in line for line in answer(case(isa_observed=seen), isa=isa))
+        assert not any("this processor supports" in line for line in answer(case(isa_observed=seen), isa=isa))
 
 
 def test_the_fastest_rival(own_state: Path) -> None:
@@ -139,7 +141,7 @@ def test_the_fastest_rival(own_state: Path) -> None:
         against("torch", None, "not comparable", reason="torch wrong: answers zeros"),
     )[3]
     assert told == (
-        "Best variant here: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster, chosen from 2 in the "
+        "Best variant: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster, chosen from 2 in the "
         "same rounds)."
     )
 
@@ -147,14 +149,14 @@ def test_the_fastest_rival(own_state: Path) -> None:
 def test_no_rival_is_faster(own_state: Path) -> None:
     told = answer(case(), against("naive", 9.0, "slower"), against("numpy", 1.0, "same"))[3]
     assert told == (
-        "None of 2 other variants is faster for certain; the nearest, numpy, takes 1.000 [0.990, 1.010] times its "
+        "None of 2 other variants is certainly faster; the nearest, numpy, takes 1.000 [0.990, 1.010] times its "
         "time, chosen from 2 in the same rounds."
     )
-    assert answer(case())[3] == "No other variant here does this problem."
+    assert answer(case())[3] == "No other variant supports this problem."
     failed = answer(case(), against("numpy", None, "not comparable", reason="numpy failed: raises"))
-    assert "No other variant here does this problem." not in failed
+    assert "No other variant supports this problem." not in failed
     told = answer(case(), against("numpy", 0.9, "faster"), against("mkl", 0.8, "unresolved", 0.4))[3]
-    assert told.startswith("Best variant here: numpy"), "one that is faster for certain"
+    assert told.startswith("Best variant: numpy"), "one that is faster for certain"
 
 
 def test_without_intervals_the_medians_are_told(own_state: Path) -> None:
@@ -167,8 +169,8 @@ def test_without_intervals_the_medians_are_told(own_state: Path) -> None:
     contest = Contest("why/x", "?", "variant", (case(), *others), tuple(few))
     told = why.answer("why/x", Run(Environment("0", {"device": {"isa": []}}, {}, "", ""), (contest,)))[3]
     assert told == (
-        "Of 2 other variants numpy is the fastest by the medians, 0.76 times its time; not certain: 4 undisturbed "
-        "rounds have no interval, a longer --budget has."
+        "Of 2 other variants, numpy has the least median, 0.76 time; not certain: 4 undisturbed "
+        "rounds give no interval; use a longer --budget."
     )
     assert answer(case(), *few)[3] == "None of 3 other variants could be measured."
 
@@ -196,8 +198,8 @@ def test_one_case_against_every_variant(gemm: Gemm) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--m 8,16 --n 8 --k 8", "it explains one case, 2 were asked for"),
-        ("--m 8 --n 8 --k 8 --vary trans --trans nn,nt", "it explains one case, 2 were asked for"),
+        ("--m 8,16 --n 8 --k 8", "explains a single case, but 2 are selected"),
+        ("--m 8 --n 8 --k 8 --vary trans --trans nn,nt", "explains a single case, but 2 are selected"),
         ("--m 8 --n 8 --k 8 --alpha 2 --variant numpy", "cannot be measured: does not support alpha and beta"),
         ("--m 1024 --n 1024 --k 1024 --variant naive", "cannot be measured: the textbook loops are slow"),
     ],

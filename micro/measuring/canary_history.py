@@ -60,5 +60,5 @@ class History:
         spread = (seen[len(seen) * 3 // 4] - seen[len(seen) // 4]) / median
         excess = took / median - 1
         if excess > max(LEVELS[level(name)], SPREADS * spread):
-            return f"slow host: {canaries.words(name)} took {excess:.0%} more than usual here"
+            return f"slow host: {canaries.words(name)} took {excess:.0%} longer than usual"
         return None

@@ -300,7 +300,7 @@ def _refusal(least: Mapping[str, Array], times: Array) -> str | None:
         return None
     interval = stats.interval(np.log(np.max(list(least.values()), axis=0) / times), 0.05)
     if interval is not None and interval.low > GATE:
-        return f"{interval.center:.2f} times its ceiling ({longest}): it cannot have done this work"
+        return f"{interval.center:.2f} times its ceiling ({longest}): the kernel cannot have done this work"
     return None
 
 

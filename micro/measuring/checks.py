@@ -36,7 +36,7 @@ def refuse_size(contests: Sequence[Contest], limits: Mapping[str, Limits]) -> No
         if need > free:
             raise UsageError(
                 f"{case.problem.name} needs {units.binary(need)} of memory, "
-                f"{units.binary(free)} are free{_smaller(case.problem)}"
+                f"only {units.binary(free)} are free{_smaller(case.problem)}"
             )
 
 

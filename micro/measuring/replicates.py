@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TOPIC = "replicate"
 GRAVEST = ("wrong", "failed", "skipped", "planned", "built", "ran")  # statuses without a time, gravest first
 WITHIN_RUN = "the ratio itself wanders", "do not see slow change"  # in notes on rounds, dropped for several runs
-OTHER_CLOCK = "timed by another clock in some of its runs"
+OTHER_CLOCK = "some runs were timed by another clock"
 
 
 def passes(contests: Sequence[Contest], count: int, run: record.Run, seed: int) -> Iterator[tuple[int, list[Contest]]]:

@@ -159,7 +159,7 @@ class Finished:
             warnings = (*warnings, f"{lost:.0%} of its rounds {_disturbance(m, at, case)}")
         waits = m.waits(at)
         if waits > WAITS:
-            warnings = (*warnings, f"waited voluntarily for {waits:.0%} of its time, which counts")
+            warnings = (*warnings, f"waited voluntarily for {waits:.0%} of its time (included)")
         warnings = (*warnings, *m.holds(at))
         return replace(
             blank,
@@ -257,12 +257,12 @@ def _recorded(setting: Setting) -> dict[str, Any]:
 
 def _disturbance(m: Measurement, at: int, case: Case) -> str:
     """Describe what disturbed many of a case's rounds, and whether its time includes them."""
-    none = ": it has no other, and its time is theirs" * bool(m.rejected.all())
+    none = ": no other rounds remain, so its time is from these" * bool(m.rejected.all())
     if m.clocks[at] == kind_of(case.setting.device).clock:
         return f"were rejected{none}"
     if m.clocks[at] == "cpu":
-        return "lost more than 1 % of their time to others, which processor time leaves out: they count"
-    others = "lost more than 1 % of their time to others"
+        return "lost more than 1 % of their time to other processes; CPU time excludes this, so they count"
+    others = "lost more than 1 % of their time to other processes"
     return f"{others} and were rejected{none}" if m.rejected.any() else others
 
 
@@ -272,13 +272,13 @@ def disturbed(m: Measurement, threads: int) -> Iterator[str]:
     if counters.throttled:
         yield f"contended: throttled in {counters.throttled} periods of the cgroup's quota"
     if hot := slowed.get("thermal", 0.0):
-        yield f"contended: its clock was held down for heat, for {hot:.2g} s"
+        yield f"contended: clock throttled by heat for {hot:.2g} s"
     if capped := slowed.get("power", 0.0):
-        yield f"its clock was held down by its power limit, for {capped:.2g} s"
+        yield f"clock throttled by the power limit for {capped:.2g} s"
     if not m.opened.queues and threads == 1 and "wall" in m.clocks:
-        yield "this system does not report how long a process is queued: times are the wall's, losses and waits as one"
+        yield "this system does not report queueing times: wall times include time lost to other processes and waits"
     if counters.moved:
-        yield "contended: the cores it may run on were changed while it was measured"
+        yield "contended: the CPU affinity changed during the measurement"
     if threads > 1 and counters.foreign > FOREIGN:
         yield f"contended: other processes kept {counters.foreign:.2f} cores busy"
 
@@ -295,8 +295,8 @@ def _loop(share: float) -> Iterator[str]:
     if share >= LOOP:
         most = next((step for step in STEPS if share <= step), 1.0)
         yield (
-            f"calls back to back, which overlap: throughput, no latency; up to {100 * most:g} % of the shorter one is "
-            "the loop between them, which draws the ratio towards 1"
+            f"back-to-back calls overlap: throughput, not latency; up to {100 * most:g} % of the shorter time is "
+            "loop overhead, which draws the ratio towards 1"
         )
 
 
@@ -316,7 +316,7 @@ def _interpreted(first: Case, second: Case, shortest: float) -> Iterator[str]:
     """Yield a note if calls are short, and only one of the two cases is called by the interpreter."""
     python = [find(case.problem.op, case.variant).python for case in (first, second)]
     if python[0] != python[1] and INTERPRETED / shortest >= LOOP:
-        yield "includes the Python call of one side"
+        yield "one case includes a Python call"
 
 
 def _floats(values: Any) -> tuple[float, ...]:

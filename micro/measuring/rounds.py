@@ -101,11 +101,11 @@ class Measurement:
         look = self.look
         if look.broken and look.broken[case]:
             yield (
-                f"the hold on its stream broke in {look.broken[case]} visits, which were rejected: "
-                f"{look.launches[case]} launches a visit from then on"
+                f"its held stream was released early in {look.broken[case]} visits, which were rejected: "
+                f"{look.launches[case]} launches per visit since then"
             )
         if look.unheld and look.unheld[case]:
-            yield "one launch of it is more kernels than a held stream takes: its time includes its caller's launching"
+            yield "one launch has more kernels than a held stream can queue: its time includes launch overhead"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class TooSlow(Exception):
     """Cases too slow to share a contest. `times`: their ratios to the first case, by index."""
 
     def __init__(self, times: Mapping[int, float]) -> None:
-        super().__init__(f"{len(times)} cases take more than {SLOW:g} times as long as the first")
+        super().__init__(f"{len(times)} cases take over {SLOW:g} times as long as the first")
         self.times = times
 
 
@@ -198,10 +198,10 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (rounds.pairs or wanted >= ENOUGH):
-            return "the answer is known"
+            return "all ratios are known"
         if once or pace.full():
             return "the budget ran out"
-    return "the most rounds were taken"
+    return "the maximum number of rounds was reached"
 
 
 class _Pace:

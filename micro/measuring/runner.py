@@ -101,7 +101,7 @@ class Runner:
             for i in stale:
                 again = self._outcome(contest.cases[i])
                 if again.status == "skipped":  # it ran before, so its device is gone
-                    again = replace(again, status="failed", reason=f"while it was timed: {again.reason}")
+                    again = replace(again, status="failed", reason=f"while timed: {again.reason}")
                 outcomes[i] = again
         return _alive(outcomes)
 
@@ -133,11 +133,11 @@ class Runner:
             )
         except TooSlow as slow:
             for i, times in slow.times.items():
-                about = f"it takes about {times:.0f} times {survivors[0].variant}'s"
-                reason = f"left out, so that the others have rounds: {about}"
+                about = f"about {times:.0f} times {survivors[0].variant}'s time"
+                reason = f"left out to save time for the others: {about}"
                 outcomes[alive[i]] = replace(outcomes[alive[i]], status="skipped", reason=reason)
         except (KernelError, Unavailable, MemoryError) as error:
-            failed = Outcome("failed", f"while it was timed: {error}")
+            failed = Outcome("failed", f"while timed: {error}")
             if isinstance(error, WrongResult):
                 failed = Outcome("wrong", str(error))
             elif isinstance(error, NoRoom):  # no fault of a kernel's

@@ -95,8 +95,8 @@ class Arenas:
         free = self._device.limits().memory
         if nbytes > free:
             raise NoRoom(
-                f"operands of the whole contest take {units.binary(nbytes)}, {units.binary(free)} are free: "
-                "take smaller sizes or fewer cases"
+                f"operands of the contest need {units.binary(nbytes)}, but {units.binary(free)} are free: "
+                "use smaller sizes or fewer cases"
             )
         self._blocks[where] = self._device.allocate(nbytes)
         self._fill(where)

@@ -205,7 +205,7 @@ def _compared(place: Place, variant: Variant[Any], probe: str, answer: Answer, w
     judged = variant.judged(bench.problem)
     compared = judged.compare(answer.x, answer.got, u, probe)
     if unseen := answer.got.keys() - {evidence.operand for evidence in compared}:
-        raise LaunchError(f"the check of {bench.problem.op} says nothing of {', '.join(sorted(unseen))}")
+        raise LaunchError(f"the check of {bench.problem.op} does not cover {', '.join(sorted(unseen))}")
     for evidence in compared:
         try:
             worst = _weigh(place, answer, evidence, worst)
@@ -230,7 +230,7 @@ def _of_beyond(place: Place, answer: Answer) -> str | None:
     again = place.bench.answer()
     place.bench.mark()
     same = (np.array_equal(np.isnan(got), np.isnan(again[name])) for name, got in answer.got.items())
-    return None if all(same) else "reads beyond its operands: its answer depends on what lies there"
+    return None if all(same) else "reads beyond its operands: its result depends on adjacent memory"
 
 
 def _of_copies(problem: Problem, answer: Answer, evidence: Evidence, u: float) -> str | None:
@@ -244,7 +244,7 @@ def _of_copies(problem: Problem, answer: Answer, evidence: Evidence, u: float) -
         compared = problem.compare(answer.x | {name: array}, answer.got, u, evidence.test)
         if all((e.error <= e.bound).all() for e in compared if e.operand == output):
             where = f"{output}: " if len(problem.outputs) > 1 else ""
-            return f"{where}keeps a copy of its input {name}: a changed element is not in its answer"
+            return f"{where}caches its input {name}: its result ignores a changed element"
     return None
 
 
@@ -285,13 +285,13 @@ def _explain(place: Place, answer: Answer, evidence: Evidence) -> str:
     if reason := _swallowed(problem, answer.x, got, evidence) or _unwritten(place, answer, name, bad):
         return reason
     if np.isnan(got).any():
-        return _of_beyond(place, answer) or f"not a number at {_first(np.isnan(got))}"
+        return _of_beyond(place, answer) or f"NaN at {_first(np.isnan(got))}"
     if np.isinf(got).any():
         return f"infinite at {_first(np.isinf(got))}"
     if not got.any():
-        return "answers zeros"
+        return "returns zeros"
     if _repeated(got, earlier):
-        return "repeats its answer to earlier inputs"
+        return "repeats its result for earlier inputs"
     if evidence.test in (*problem.probes, GRADED, *DATA):
         pattern = _shape_of_error(problem.reference(answer.x)[name], got, evidence.bound)
         if pattern:
@@ -312,7 +312,7 @@ def _swallowed(problem: Problem, x: dict[str, Array], got: Array, evidence: Evid
     if not lost.any():
         return None
     what = "a NaN" if np.isnan(want[lost]).any() else "an infinity"
-    return f"swallows {what} of its inputs: a number at {_first(lost)}"
+    return f"does not propagate {what} of its inputs: finite at {_first(lost)}"
 
 
 def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | None:
@@ -326,11 +326,11 @@ def _unwritten(place: Place, answer: Answer, name: str, bad: Array) -> str | Non
         return None
     time.sleep(LATE)
     if _untouched(x, name, place.bench.answer()[name]).sum() < untouched.sum():
-        return "returns before it is done: its output was still being written"
+        return "returns before its output is complete"
     if reason := _of_beyond(place, answer):
         return reason
     if untouched.all():
-        return "writes nothing: every output is as it was"
+        return "writes nothing: all outputs are unchanged"
     return f"leaves {empty.sum()} of {got.size} outputs unwritten, first at {_first(empty)}"
 
 
@@ -349,10 +349,10 @@ def _shape_of_error(want: Array, got: Array, bound: Array) -> str | None:
     for i, j in itertools.combinations(range(got.ndim), 2):
         if got.shape[i] == got.shape[j] and (np.abs(got.swapaxes(i, j) - want) <= bound).all():
             matrix = got.ndim == 2
-            return "answers the transposed result" if matrix else f"answers with axes {i} and {j} exchanged"
+            return "returns the transposed result" if matrix else f"returns the result with axes {i} and {j} exchanged"
     scale = float((got * want).sum() / max(float((want * want).sum()), 1e-300))
     if abs(scale - 1) > 1e-3 and (np.abs(got - scale * want) <= 2 * max(abs(scale), 1) * bound).all():
-        return f"off by the factor {scale:.4g}: a scale like alpha is lost or doubled"
+        return f"wrong by the factor {scale:.4g}: a scale such as alpha is missing or applied twice"
     return None
 
 

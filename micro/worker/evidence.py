@@ -34,12 +34,12 @@ def how_far(error: Array, bound: Array) -> str:
     import numpy as np
 
     if np.isnan(error).any():
-        return "no numbers"
+        return "are NaN"
     if not bound.all():
-        return "off where one answer alone is right"
+        return "differ from the exact result"
     with np.errstate(over="ignore"):
         worst = float(np.max(error / bound))
-    return f"off by up to {worst:.3g} times what its precision allows"
+    return f"have errors up to {worst:.3g} times the tolerance of its precision"
 
 
 def beside(run_file: Path) -> Path:

@@ -177,7 +177,7 @@ class Stretch:
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         for address in (self.low, self.high - page):
             if protect(ctypes.c_void_p(address), ctypes.c_size_t(page), NO_ACCESS):
-                raise MemoryError("no page can be protected")
+                raise MemoryError("guard pages cannot be protected")
 
 
 class Fenced(Bench):

@@ -81,7 +81,7 @@ class JsonChild:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            raise self.fault(f"sends what is no message: {line[:60]!r}")
+            raise self.fault(f"sends an invalid message: {line[:60]!r}")
         return message
 
     def fault(self, text: str) -> Died:

@@ -36,16 +36,16 @@ def refuse_uses(case: Case, uses: object) -> None:
 
     Only the suite's variants may claim several: an answer does not show how often it was computed."""
     if type(uses) is not int or uses < 1:
-        raise WrongResult(f"claims {uses} uses of one call: a whole number, or leave `uses` out")
+        raise WrongResult(f"claims {uses} uses per call: `uses` must be a positive whole number")
     if uses > 1 and is_user(case.problem.op, case.variant):
-        raise WrongResult(f"claims {uses} uses of one call: of a user's kernel one call is one use")
+        raise WrongResult(f"claims {uses} uses per call: a user's kernel has one use per call")
 
 
 def refuse_workspace(case: Case, held: int) -> None:
     """Raise Unavailable if a launch holds more workspace than the case's setting allows."""
     limit = case.setting.workspace
     if limit is not None and held > limit:
-        raise Unavailable(f"it holds {units.binary(held)} beside its operands: --workspace {enough(held)} or more")
+        raise Unavailable(f"needs {units.binary(held)} of workspace: --workspace {enough(held)} or more")
 
 
 class Kernels:
@@ -113,7 +113,7 @@ class Kernels:
         here = self.device.kind.compiled and not self.device.kind.scripted
         new = Counter(process_state.threads()) - Counter(self._threads[case])
         if new and here and case.setting.threads == 1 and process_state.at_work():
-            raise LeftRunning(f"leaves threads at work after its call: {', '.join(sorted(new.elements()))}")
+            raise LeftRunning(f"leaves threads running after its call: {', '.join(sorted(new.elements()))}")
 
     def leave(self, case: Case, error: WrongResult) -> None:
         """Write the evidence of a wrong answer to the folder that was given when the case was checked."""

@@ -76,4 +76,4 @@ def refuse_shared(addresses: Array, sizes: Sequence[int], owners: Sequence[str])
         for holder in inside:
             first, second = owners[order[r, holder]], owners[order[r, p + 1]]
             if first != second:
-                raise LaunchError(f"{first} and {second} share memory in a round: their caches and answers mix")
+                raise LaunchError(f"{first} and {second} share memory in a round, which mixes their caches and results")

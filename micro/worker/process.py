@@ -45,10 +45,10 @@ ERRORS = {error.__name__: error for error in (WrongResult, LeftRunning, NoRoom, 
 def ended(code: int | None) -> Died:
     """Return the error for a process's exit code; None: it closed its descriptor and runs on."""
     if code is None:
-        return Died("closes its descriptor and goes on without an answer")
+        return Died("closes its pipe and runs on without a reply")
     if code < 0:
         name = signal.Signals(-code).name
-        return Died(f"crashes: its process died of {name}" + ", as where memory runs out" * (name == "SIGKILL"))
+        return Died(f"crashes: its process was killed by {name}" + ", e.g. out of memory" * (name == "SIGKILL"))
     return Died(f"ends its process with exit code {code}")
 
 
@@ -106,7 +106,7 @@ class Worker:
                     raise EOFError  # a grandchild holds the pipe open
                 if time.monotonic() >= end:
                     self.close()
-                    raise Died(f"hangs: no answer within {patience:.0f} s")
+                    raise Died(f"hangs: no reply within {patience:.0f} s")
             word, answer = self._from.recv()
         except (EOFError, ConnectionError):
             raise self._death() from None

@@ -23,15 +23,15 @@ PREPARES = ("flushes", "environment", "cores")  # fields that loading a library 
 IDLE, BUSY = 0.05, 0.1  # seconds of an observation, least share of it that other threads run
 POOL = 12  # observations in a row; a library's pool waits for more work for up to 0.2 s
 WORDS = {
-    "rounding": "leaves the rounding mode changed",
-    "flushes": "leaves subnormal numbers treated as zero",
-    "traps": "leaves floating-point exceptions unmasked",
-    "handlers": "leaves the handler of {} changed",
+    "rounding": "changes the rounding mode",
+    "flushes": "enables flush-to-zero of subnormal numbers",
+    "traps": "unmasks floating-point exceptions",
+    "handlers": "changes the handler of {}",
     "timers": "leaves a timer running",
-    "folder": "leaves the current directory changed",
-    "mask": "leaves the mode of new files changed",
-    "cores": "leaves the cores changed that its process may run on",
-    "environment": "leaves the environment changed",
+    "folder": "changes the current directory",
+    "mask": "changes the umask",
+    "cores": "changes its process's CPU affinity",
+    "environment": "changes the environment",
 }
 
 

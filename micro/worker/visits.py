@@ -95,7 +95,7 @@ class Watched:
 
 PAGE = 4096  # bytes
 ALONE = 2  # samples of a single launch that break their hold until the case is no longer held
-WHILE_TIMED = " while it is timed"
+WHILE_TIMED = " while timed"
 STOP = ctypes.c_int32(0)  # set by a Python launch that raised
 
 

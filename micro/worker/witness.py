@@ -128,12 +128,12 @@ class Witness:
         before = decode(self.fill[name]).reshape(got.shape)
         bad = ~(evidence.error <= evidence.bound)
         if bad.shape == got.shape and _untouched(got, before, bad, self.boxes[name]):
-            how = "are left as they were"
+            how = "are unchanged"
         elif self.change and name in self.unchanged and _near(got, self.unchanged[name], evidence):
-            how = f"answer what {self.change.operand} was before an element of it changed"
+            how = f"ignore a changed element of {self.change.operand}"
         else:
-            how = f"are {how_far(evidence.error[bad], evidence.bound[bad])}"
-        return f"right when it was checked, wrong while it was timed: {bad.sum()} of {bad.size} values{where} {how}"
+            how = how_far(evidence.error[bad], evidence.bound[bad])
+        return f"right when checked, wrong while timed: {bad.sum()} of {bad.size} values{where} {how}"
 
 
 def _untouched(got: Array, before: Array, bad: Array, box: Box) -> bool:

@@ -84,8 +84,8 @@ def assert_compared(told: record.Contest, contender: str) -> None:
 @pytest.mark.slow
 def test_three_faulty_kernels_cost_themselves_only() -> None:
     faulty = {
-        "SEGFAULT": r"^crashes: its process died of SIGSEGV$",
-        "LOOPS": f"^hangs: no answer within {PATIENCE:.0f} s$",
+        "SEGFAULT": r"^crashes: its process was killed by SIGSEGV$",
+        "LOOPS": f"^hangs: no reply within {PATIENCE:.0f} s$",
         "RAISES": r"^raises ArithmeticError: .*no such product",
     }
     told = contest(*GOOD, *map(wrong, faulty))
@@ -104,8 +104,8 @@ def test_three_faulty_kernels_cost_themselves_only() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("SEGFAULT_WHEN_TIMED", "while it was timed: crashes: its process died of SIGSEGV"),
-        pytest.param("RAISES_WHEN_TIMED", "while it was timed: raises ArithmeticError"),
+        ("SEGFAULT_WHEN_TIMED", "while timed: crashes: its process was killed by SIGSEGV"),
+        pytest.param("RAISES_WHEN_TIMED", "while timed: raises ArithmeticError"),
     ],
 )
 def test_kernel_that_fails_when_timed_costs_itself_only(name: str, reason: str) -> None:
@@ -187,6 +187,6 @@ def test_command_with_a_crashing_kernel_exits_1_and_its_json_is_whole(tmp_path: 
     results = {one["variant"]: one for one in document["results"] if one["role"] == "measured"}
     crashed = results[crashes]
     assert (crashed["status"], crashed["seconds"]) == ("failed", None)
-    assert crashed["reason"] == "crashes: its process died of SIGSEGV"
+    assert crashed["reason"] == "crashes: its process was killed by SIGSEGV"
     assert results["openblas"]["status"] in record.TIMED
     assert [one["verdict"] for one in document["comparisons"]] == ["not comparable"]

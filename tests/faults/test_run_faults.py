@@ -293,4 +293,4 @@ def test_core_taken_away(place: Path) -> None:
     for result in store.read(path).results:
         if result.role == "measured":
             assert result.status == "contended" and result.seconds
-            assert any("cores it may run on were changed" in warning for warning in result.warnings)
+            assert any("the CPU affinity changed" in warning for warning in result.warnings)

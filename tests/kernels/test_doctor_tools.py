@@ -64,8 +64,8 @@ def test_a_compiler_that_cannot_compile_is_not_here(path: Callable[[str, str], P
     [
         ("echo 'perf version 6.1.2'", True, "6.1.2"),
         ("echo 'WARNING: perf not found for kernel 6.1' >&2; exit 2", False, "WARNING: perf not found for kernel 6.1"),
-        ("exit 0", False, "no answer"),
-        ("kill -9 $$", False, "no answer"),
+        ("exit 0", False, "no output"),
+        ("kill -9 $$", False, "no output"),
     ],
 )
 def test_a_tool_is_here_if_it_tells_its_version(

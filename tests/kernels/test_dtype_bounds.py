@@ -101,7 +101,7 @@ def test_partial_sums_may_be_rounded(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("wrong", [narrow, eighth, single])
 def test_fewer_bits_than_the_type_has_are_refused(dtype: str, wrong: Product) -> None:
-    with pytest.raises(WrongResult, match="times what its precision allows"):
+    with pytest.raises(WrongResult, match="times the tolerance of its precision"):
         passed(wrong, Gemm(48, 40, 1024, dtype=dtype))
 
 

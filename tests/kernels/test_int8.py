@@ -75,7 +75,7 @@ WRONG = (off_by_one, term_missing, in_half)
 
 @pytest.mark.parametrize("product", WRONG)
 def test_a_wrong_count_is_refused(product: Callable[..., None]) -> None:
-    with pytest.raises(WrongResult, match=r"^(dense|sparse) probe: .* times what its precision allows"):
+    with pytest.raises(WrongResult, match=r"^(dense|sparse) probe: .* times the tolerance of its precision"):
         checked(LONG, made("WRONG", product))
 
 

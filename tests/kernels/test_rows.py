@@ -170,7 +170,7 @@ def velocity_off(old: Any, x: Any, dy: Any, w: Any, v: Any) -> None:
     v[-1, -1] += 1
 
 
-ALLOWS = "times what its precision allows"
+ALLOWS = "times the tolerance of its precision"
 SGD, MOMENTUM, SEPARATE = Update(48, 80, 24), Update(48, 80, 24, "momentum"), "separate:openblas"
 ADAM = Optimizer("adam", 3, 1027)
 HARMED: list[tuple[Problem, str, Callable[..., object], str]] = [
@@ -209,7 +209,7 @@ HARMED: list[tuple[Problem, str, Callable[..., object], str]] = [
     (Calls("gemm", 2), "c", lambda old, a, b, c: c.fill(np.nan), "writes nothing"),
     (Calls("gemm", 2), "c", lambda old, a, b, c: b.fill(0), "changes its input b"),
     (Calls("empty", 2), "c", touched, "1 of 16 values off"),  # as many as it leaves are right
-    (Calls("empty", 2), "c", lambda old, x: x.fill(0), "answers zeros"),
+    (Calls("empty", 2), "c", lambda old, x: x.fill(0), "returns zeros"),
 ]
 
 

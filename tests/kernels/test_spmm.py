@@ -138,7 +138,7 @@ def made(fault: Faulty | None) -> Variant[Any]:
 @pytest.mark.parametrize("problem", [Spmm(65, 17, 33, 0.11), Spmm(64, 16, 400, 0.5)], ids=lambda x: x.name)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_lost_weight_is_refused(fault: Faulty, problem: Spmm) -> None:
-    with pytest.raises(WrongResult, match=r"^dense probe: .* times what its precision allows"):
+    with pytest.raises(WrongResult, match=r"^dense probe: .* times the tolerance of its precision"):
         checked(problem, made(fault))
 
 

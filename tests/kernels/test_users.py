@@ -95,7 +95,7 @@ def test_a_function_gets_the_problem_and_its_operands_in_order(problem: Problem)
 
 
 def test_wrong_functions_are_refused(place: Path) -> None:
-    with pytest.raises(WrongResult, match=r"^answers zeros$"):
+    with pytest.raises(WrongResult, match=r"^returns zeros$"):
         loaded(f"{place}/mine.py:zeros")
 
 

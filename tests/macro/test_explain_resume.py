@@ -244,7 +244,7 @@ def test_a_process_that_dies_while_it_is_traced_is_one_line(
     dying = frameworks.write(tmp_path, "dying", DIES)
     told = explain("numpy", str(dying.path), "--budget", "1s")
     assert told.code == 1 and told.out == ""
-    assert told.err == f"macro explain: {dying.path}: crashes: its process died of SIGKILL, as where memory runs out\n"
+    assert told.err == f"macro explain: {dying.path}: crashes: its process was killed by SIGKILL, e.g. out of memory\n"
     pids = (tmp_path / "pids").read_text().split()
     assert pids and not [pid for pid in pids if Path(f"/tmp/perf-{pid}.map").exists()]
 

@@ -149,7 +149,7 @@ def test_a_script_that_is_killed_is_told_from_what_was_seen(tmp_path: Path) -> N
     kept = tmp_path / "run.kg"
     dies = "import os\n" + MARKED + f"    if os.path.exists({str(kept)!r}): os.kill(os.getpid(), 9)\n"
     explained = document(explain(tmp_path, dies, "-o", str(kept.with_suffix(".jsonl")), seconds="60s"))
-    assert explained["ended"].endswith("its process died of SIGKILL, as where memory runs out")
+    assert explained["ended"].endswith("its process was killed by SIGKILL, e.g. out of memory")
 
 
 def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:

@@ -77,13 +77,13 @@ def test_a_well_one_says_what_it_is_and_steps(folder: Path) -> None:
 
 
 TOLD = {
-    "killed": "died of SIGKILL",
-    "segfault": "died of SIGSEGV",
+    "killed": "killed by SIGKILL",
+    "segfault": "killed by SIGSEGV",
     "exits": "exit code 3",
     "raises": "ArithmeticError: seven",
     "out of memory": "MemoryError: no more",
     "hangs": "hangs: no ",
-    "closes its descriptors": "without an answer",
+    "closes its descriptors": "without a reply",
     "leaves a child": "exit code 0",
 }
 BRIEF = ("killed", "raises", "closes its descriptors")

@@ -161,7 +161,7 @@ def verdicts(run: Run) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("do", "error", "status"),
     [
-        ("prepare", WrongResult("answers zeros"), "wrong"),
+        ("prepare", WrongResult("returns zeros"), "wrong"),
         ("prepare", LaunchError("raises ValueError: no"), "failed"),
         ("open", LaunchError("raises ValueError: no"), "failed"),
     ],
@@ -188,7 +188,7 @@ def test_a_failed_case_does_not_trip_the_gate() -> None:
 
 @pytest.mark.parametrize("do", ["settle", "look"])
 def test_a_case_that_fails_while_it_is_timed_costs_itself(do: str) -> None:
-    error = Died("crashes: its process died of SIGSEGV")
+    error = Died("crashes: its process was killed by SIGSEGV")
     ran, run = kept(Script(slower(1.2), failing(do, error, case=NAMES[1], pair=2)), processes=9)
     assert ran.code == 1
     assert verdicts(run) == {NAMES[0]: "slower", NAMES[1]: "not comparable", NAMES[2]: "slower"}
@@ -198,7 +198,7 @@ def test_a_case_that_fails_while_it_is_timed_costs_itself(do: str) -> None:
 def test_a_crash_does_not_cost_the_cases_after_it(do: str) -> None:
     """Whichever case comes first in the second pair kills its process."""
     script = Script(slower(1.2))
-    error = Died("crashes: its process died of SIGSEGV")
+    error = Died("crashes: its process was killed by SIGSEGV")
 
     def fails(asked: Any) -> None:
         if (asked.arm, asked.pair, asked.do) == ("b", 1, do) and len(script.asked(do, arm="b", pair=1)) == 1:
@@ -380,6 +380,6 @@ def test_an_arm_runs_its_own_checkout_with_pools_of_its_threads(arm: Arm, tmp_pa
     ("kind", "error"), [("WrongResult", WrongResult), ("LaunchError", LaunchError), ("UsageError", LaunchError)]
 )
 def test_what_an_arm_raises_is_raised_here(arm: Arm, kind: str, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"^answers zeros$"):
-        does(arm, f"answer = {{'error': 'answers zeros', 'kind': {kind!r}}}")
+    with pytest.raises(error, match=r"^returns zeros$"):
+        does(arm, f"answer = {{'error': 'returns zeros', 'kind': {kind!r}}}")
     assert does(arm, "") == {"ok": "it"}

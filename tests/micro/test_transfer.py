@@ -290,7 +290,7 @@ def one_element_off(problem: Gather, ids: Any, g: Any, w: Any) -> None:
     [
         (LOOKUP, next_rows, "^y: "),
         (LOOKUP, sorted_table, "^table: dense probe: "),  # few of its elements stay, and those are right
-        (STEPS[0], all_rows, "off where one answer alone is right"),
+        (STEPS[0], all_rows, "differ from the exact result"),
         (STEPS[0], one_element_off, "^dense probe: 1 of 185 values off"),
         (STEPS[1], table_alone, "^v: writes nothing"),
     ],

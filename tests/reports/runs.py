@@ -40,7 +40,7 @@ OK = replace(
     launches=3,
     percent_of_ceiling=50.0,
 )
-WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="answers zeros")
+WRONG = replace(PLANNED, name="gemm/m:10", status="wrong", reason="returns zeros")
 COMPARISON = build.comparison("gemm/m:8", "gemm/m:9", low=None, high=2.0, notes=("n",))
 SPENT = {"measuring": 1.0, "setup": 2.0}
 CONTEST = build.contest(PLANNED, OK, WRONG, question="which?", comparisons=(COMPARISON,), seconds=SPENT)

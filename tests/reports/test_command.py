@@ -127,7 +127,7 @@ def test_show_reads_what_a_kill_left(show: Show, path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     ran = show(path)
     assert (ran.code, ran.err) == (0, "")
-    assert "answers zeros" in ran.out
+    assert "returns zeros" in ran.out
     assert show(path, path).out.splitlines().count(str(path)) == 2
     ran = show(path, "/dev/null")
     assert (ran.code, ran.out) == (2, "")

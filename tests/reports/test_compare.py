@@ -188,10 +188,10 @@ def test_many_comparisons_share_the_error_of_their_verdicts() -> None:
 
 @pytest.mark.parametrize("status", ["wrong", "failed", "skipped"])
 def test_a_result_without_times_is_not_compared_and_told(status: str) -> None:
-    bad = result((), status=status, reason="answers zeros")
+    bad = result((), status=status, reason="returns zeros")
     for pair in ((result(FIVE), bad), (bad, result(FIVE)), (bad, bad)):
         found = compared(*pair)
-        assert (found.verdict, found.ratio, found.reason) == ("not comparable", None, f"{status}: answers zeros")
+        assert (found.verdict, found.ratio, found.reason) == ("not comparable", None, f"{status}: returns zeros")
     assert "None" not in (compared(result(FIVE), result((), status="planned")).reason or "")
 
 

@@ -103,10 +103,10 @@ def test_a_row_for_each_comparison() -> None:
 
 def test_a_reason_said_twice_is_one_note() -> None:
     noted = replace(COMPARED, low=0.9, verdict="unresolved", reason="the budget ran out")
-    both = replace(noted, notes=("includes the Python call of one side",))
+    both = replace(noted, notes=("one case includes a Python call",))
     made = table.comparisons(run(FIRST, SECOND, compared=(noted, both)))
     assert [row[2] for row in made.rows] == ["unresolved (1)", "unresolved (1) (2)"]
-    assert made.notes[:2] == ("(1) the budget ran out", "(2) includes the Python call of one side")
+    assert made.notes[:2] == ("(1) the budget ran out", "(2) one case includes a Python call")
     assert made.notes[2].startswith("unresolved: the 99% interval, ") and len(made.notes) == 3
     failed = replace(SECOND, status="failed", seconds=None, reason="crashes", percent_of_ceiling=None)
     blank = replace(COMPARED, ratio=None, low=None, high=None, verdict="not comparable", reason="y failed: crashes")
@@ -136,7 +136,7 @@ def test_unresolved_beside_an_interval_that_excludes_1_is_explained(
     ("status", "reason", "cell"),
     [
         ("wrong", "off by 3", "wrong"),
-        ("failed", "crashes: its process died of SIGSEGV", "crashed"),
+        ("failed", "crashes: its process was killed by SIGSEGV", "crashed"),
         ("failed", "out of memory", "failed"),
         ("skipped", "not here", "skipped"),
     ],
@@ -145,7 +145,7 @@ def test_a_side_without_a_time_is_the_verdict_and_a_file_is_named_as_typed(statu
     name, variant = "gemm/m:1/n:8/k:8/variant:.%2Fown%25.py:f/threads:1", "./own%.py:f"
     own = replace(SECOND, name=name, variant=variant, status=status, seconds=None, reason=reason)
     blank = replace(COMPARED, contender=name, ratio=None, low=None, high=None, p=None, verdict="not comparable")
-    blank = replace(blank, reason=f"{name} {status}: {reason}", notes=("includes the Python call of one side",))
+    blank = replace(blank, reason=f"{name} {status}: {reason}", notes=("one case includes a Python call",))
     content = table.comparisons(run(FIRST, own, compared=(blank,)))
     assert content.rows[0][0] == "./own%.py:f / x" and content.rows[0][2] == f"{cell} (1)"
     assert content.notes == (f"(1) {variant} {status}: {reason}",), "a call that was not timed needs no remark"

@@ -308,7 +308,7 @@ class TimedWorker(Local):
         before = fake.host
         answer = super().receive(request, patience)
         if fake.host - before > patience:
-            raise Died(f"hangs: no answer within {patience:.0f} s")
+            raise Died(f"hangs: no reply within {patience:.0f} s")
         return answer
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CPU = open_device("cpu")
 SQUARE, SMALL = Gemm(192, 192, 192), Gemm(48, 48, 48)
 TRIAD = Stream("triad", 65536)
-ROUNDING = "^leaves the rounding mode changed$"
+ROUNDING = "^changes the rounding mode$"
 
 REFUSED = refused("cheats")
 # Seen by the witnesses among timed visits, by the clock alone, or where a launch is prepared.
@@ -52,7 +52,7 @@ LATER = {
     "SLEEPS",
     "BORROWS_A_THREAD",
 }
-CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses of one call", "CLAIMS_TWO_USES": "claims 2 uses of one call"}
+CLAIMS = {"CLAIMS_MORE_USES": "claims 1.2 uses per call", "CLAIMS_TWO_USES": "claims 2 uses per call"}
 RIVALS = ("openblas", "numpy", "blocked")
 
 
@@ -141,7 +141,7 @@ def test_no_seed_tells_the_vectors() -> None:
 def test_a_tail_of_32_terms_is_missed_at_every_k(k: int, dtype: str) -> None:
     """A kernel that says that it computes in TF32, on the one type or the other."""
     for seed in range(5):
-        with pytest.raises(WrongResult, match=r"probe: .* times what its precision allows"):
+        with pytest.raises(WrongResult, match=r"probe: .* times the tolerance of its precision"):
             check(Gemm(8, 8, k, dtype=dtype), cheats.TF32_WITHOUT_ITS_TAIL, seed)
 
 
@@ -159,7 +159,7 @@ def test_every_cheat_is_tried() -> None:
 def test_a_read_of_which_nothing_is_used_is_a_crash_that_says_so(problem: Problem) -> None:
     worker = Worker(Setting())
     try:
-        reason = r"^crashes: its process died of SIGSEGV: it reads or writes beyond its operands$"
+        reason = r"^crashes: its process was killed by SIGSEGV: it reads or writes beyond its operands$"
         with pytest.raises(Died, match=reason):
             ask(worker, Check(Case(problem, f"{file(problem, 'READS_AND_DROPS').__name__}:READS_AND_DROPS"), 1), 60.0)
     finally:
@@ -184,7 +184,7 @@ def test_who_leaves_a_thread_at_work_leaves_its_rivals_another_process() -> None
         checks = Checks(workers)
         assert checks.outcome(rival, 1).status == "ran"
         found = checks.outcome(cheat, 1)
-        assert (found.status, str(found.reason).partition(":")[0]) == ("wrong", "leaves threads at work after its call")
+        assert (found.status, str(found.reason).partition(":")[0]) == ("wrong", "leaves threads running after its call")
         assert not checks.holds(rival)
         assert checks.outcome(rival, 1).status == "ran"
 
@@ -202,7 +202,7 @@ def test_cores_that_a_call_leaves_changed_are_its_own_doing(two_cores: tuple[int
         c[...] = left @ right
         os.sched_setaffinity(0, two_cores[:1])
 
-    with pytest.raises(WrongResult, match=r"^leaves the cores changed that its process may run on$"):
+    with pytest.raises(WrongResult, match=r"^changes its process's CPU affinity$"):
         check(SMALL, cheats.made("PINS", pins))
 
 

@@ -167,5 +167,5 @@ def test_a_coarse_product_without_its_last_terms_is_refused_at_every_k(dtype: st
     row = coarse(nearest, tail=32)
     for seed in range(3):
         problem = Gemm(16, 16, k, dtype=dtype)
-        with pytest.raises(WrongResult, match=r"probe: .* times what its precision allows"):
+        with pytest.raises(WrongResult, match=r"probe: .* times the tolerance of its precision"):
             checking.check(CPU, problem, row, row.prepare(problem, CPU, Setting()), seed)

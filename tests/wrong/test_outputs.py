@@ -259,7 +259,7 @@ class Forgetful(Problem):
 
 
 def test_an_output_without_an_answer_is_not_passed_over() -> None:
-    with pytest.raises(LaunchError, match=r"^the check of forgetful says nothing of z$"):
+    with pytest.raises(LaunchError, match=r"^the check of forgetful does not cover z$"):
         refusal(Forgetful(4), variant(honest))
 
 

@@ -26,7 +26,7 @@ from micro.worker import process_state
 from micro.worker.host import Host
 
 SMALL, TRIAD = Gemm(48, 40, 32), Stream("triad", 65536)
-WHILE_TIMED = "^right when it was checked, wrong while it was timed: "
+WHILE_TIMED = "^right when checked, wrong while timed: "
 RARE = 200  # witnesses: who is wrong in one call of eleven passes them once in 10^8
 
 
@@ -95,9 +95,9 @@ def test_an_entry_other_than_the_checked_one_is_found_out(host: Host) -> None:
 
 
 LEAVES = {
-    "LEAVES_ROUNDING_CHANGED_LATER": "leaves the rounding mode changed while it is timed",
-    "LEAVES_DIRECTORY_CHANGED_LATER": "leaves the current directory changed while it is timed",
-    "WRITES_TO_ITS_INPUTS_LATER": "changes its inputs while it is timed",
+    "LEAVES_ROUNDING_CHANGED_LATER": "changes the rounding mode while timed",
+    "LEAVES_DIRECTORY_CHANGED_LATER": "changes the current directory while timed",
+    "WRITES_TO_ITS_INPUTS_LATER": "changes its inputs while timed",
 }
 
 

@@ -238,7 +238,7 @@ def stale(kept: str) -> Variant[Conv]:
 @pytest.mark.parametrize("shape", [SMALL["plain"], LAYERS["resnet-56"]], ids=["small", "large"])
 def test_a_stale_filter_or_image_is_refused(direction: str, kept: str, shape: Conv) -> None:
     row, problem = stale(kept), replace(shape, direction=direction)
-    with pytest.raises(WrongResult, match=f"keeps a copy of its input {kept}|repeats|off by"):
+    with pytest.raises(WrongResult, match=f"caches its input {kept}|repeats|off by"):
         checked(problem, row, seed=2)
 
 
@@ -254,7 +254,7 @@ KEEPING = [
 def test_a_stale_spectrum_is_refused(row: Variant[Conv], problem: Conv) -> None:
     """Of a filter that nobody declared to stay the same; with that word it is right."""
     checked(problem, row)
-    with pytest.raises(WrongResult, match=r"^keeps a copy of its input w|^repeats"):
+    with pytest.raises(WrongResult, match=r"^caches its input w|^repeats"):
         checked(problem, replace(row, constant=()))
 
 

@@ -182,7 +182,7 @@ def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
     [
         (ended("ended"), "the script ended by itself"),
         (ended("failed", "E: x"), "the script failed: E: x"),
-        (Died("its process died of SIGKILL"), "the script failed: its process died of SIGKILL"),
+        (Died("its process was killed by SIGKILL"), "the script failed: its process was killed by SIGKILL"),
         (ended("profiler", "its own profiler starts"), "its own profiler starts"),
         (ended("unseen", "OSError: x"), "watching it failed: OSError: x"),
     ],

@@ -57,8 +57,8 @@ def answer(first: Result, *comparisons: Comparison, isa: tuple[str, ...] = ("avx
 
 def test_a_file_is_named_as_it_was_typed(own_state: Path) -> None:
     name = "gemm/m:64/n:64/k:64/variant:.%2Fown.py:f/threads:1"
-    (sentence,) = answer(replace(case(), name=name, status="wrong", seconds=None, reason="answers zeros"))
-    assert sentence == f"{PROBLEM}/variant:./own.py:f/threads:1 wrong: answers zeros."
+    (sentence,) = answer(replace(case(), name=name, status="wrong", seconds=None, reason="returns zeros"))
+    assert sentence == f"{PROBLEM}/variant:./own.py:f/threads:1 wrong: returns zeros."
 
 
 def test_the_nearest_cause_comes_first(own_state: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_fastest_rival(own_state: Path) -> None:
         against("naive", 9.0, "slower"),
         against("numpy", 0.9, "faster"),
         against("mkl", 0.5, "faster"),
-        against("torch", None, "not comparable", reason="torch wrong: answers zeros"),
+        against("torch", None, "not comparable", reason="torch wrong: returns zeros"),
     )[3]
     assert told == (
         "Best variant: mkl, 0.500 [0.490, 0.510] times its time (2 of 3 others are faster, chosen from 2 in the "
@@ -177,8 +177,8 @@ def test_without_intervals_the_medians_are_told(own_state: Path) -> None:
 
 @pytest.mark.parametrize("status", ["failed", "wrong"])
 def test_a_case_without_a_time_is_told_and_nothing_else(own_state: Path, status: str) -> None:
-    told = answer(case(status=status, seconds=None, reason="answers zeros"), against("numpy", None, "x"))
-    assert told == [f"{case().name} {status}: answers zeros."]
+    told = answer(case(status=status, seconds=None, reason="returns zeros"), against("numpy", None, "x"))
+    assert told == [f"{case().name} {status}: returns zeros."]
 
 
 # The command

@@ -141,7 +141,7 @@ def test_what_beats_one_thread_twice_is_refused_where_two_reach_less() -> None:
     """Two threads that share what they read reach no more than one."""
     case = Case(Stream("read", 1 << 20), "c", Setting(2))
     (share,) = shares(case, times=(inputs(case) / 2 / 1.5,))
-    assert share.refusal == "1.50 times its ceiling (read 1 MiB, 2 threads): it cannot have done this work"
+    assert share.refusal == "1.50 times its ceiling (read 1 MiB, 2 threads): the kernel cannot have done this work"
 
 
 def test_more_threads_than_cores_are_told_as_so_many_times_one() -> None:
@@ -194,7 +194,7 @@ def test_a_type_with_an_instruction_has_its_own_ceiling(dtype: str, unit: str, t
     (share,) = shares(case, times=(arithmetic(case) / threads / 0.8,), tensor={unit: FLOPS}, limits=limits)
     assert share.percent == pytest.approx(80, abs=0.5) and (share.name, share.refusal) == (name, None)
     (share,) = shares(case, times=(arithmetic(case) / threads / 2,), tensor={unit: FLOPS}, limits=limits)
-    assert share.refusal == f"2.00 times its ceiling ({name}): it cannot have done this work"
+    assert share.refusal == f"2.00 times its ceiling ({name}): the kernel cannot have done this work"
 
 
 @pytest.mark.parametrize(("left_out", "name"), [("", "bf16, amxbf16"), ("amxbf16", "bf16, avx512bf16")])
@@ -221,7 +221,7 @@ def test_what_beats_its_arithmetic_is_refused(device: str) -> None:
     assert share.percent == pytest.approx(50, abs=0.1)
     assert share.name is not None and share.name.startswith("FMA ") and share.refusal is None
     (share,) = shares(case, times=(arithmetic(case) / 2,))
-    assert share.refusal == f"2.00 times its ceiling ({share.name}): it cannot have done this work"
+    assert share.refusal == f"2.00 times its ceiling ({share.name}): the kernel cannot have done this work"
     for times, is_refused in ((1.04, False), (1.06, True)):  # a little faster is noise
         assert bool(shares(case, times=(arithmetic(case) / times,))[0].refusal) == is_refused
 

@@ -108,8 +108,8 @@ def test_of_rounds_that_were_all_rejected_there_are_times_and_no_verdict(own_sta
     for result in measured(told):
         assert result.seconds is not None and result.seconds.median == pytest.approx(CALL, rel=0.02)
         assert result.warnings == (
-            "100% of its rounds lost more than 1 % of their time to others and were rejected: "
-            "it has no other, and its time is theirs",
+            "100% of its rounds lost more than 1 % of their time to other processes and were rejected: "
+            "no other rounds remain, so its time is from these",
         )
 
 
@@ -119,8 +119,8 @@ def test_by_processor_time_rounds_that_lost_time_count_and_are_said_to(own_state
     for result in measured(told):
         assert (result.status, result.clock, result.rejected, result.lost) == ("contended", "cpu", (), 1.0)
         assert result.warnings == (
-            "100% of its rounds lost more than 1 % of their time to others, "
-            "which processor time leaves out: they count",
+            "100% of its rounds lost more than 1 % of their time to other processes; "
+            "CPU time excludes this, so they count",
         )
 
 
@@ -142,7 +142,7 @@ def test_what_a_kernel_waits_of_its_own_accord_is_its_time(
         assert (result.status, result.clock, result.rejected) == ("ok", clock, ())
         assert result.seconds is not None and result.seconds.median == pytest.approx(call, rel=0.02)
         assert result.waits == pytest.approx(0.3, abs=0.01)
-        assert "waited voluntarily for 30% of its time, which counts" in result.warnings
+        assert "waited voluntarily for 30% of its time (included)" in result.warnings
 
 
 def test_what_the_hypervisor_stole_of_a_look_is_no_wait(own_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_very_short_calls_say_what_of_them_is_the_loop(own_state: Path, share: f
     told = run(Local(Opening(loop=share * CALL)), CONTEST, seconds=0.3)
     assert told.loop == (share * CALL or None)
     notes = [note for note in told.comparisons[0].notes if "throughput" in note]
-    assert len(notes) == bool(said) and all(f"up to {said} of the shorter one" in note for note in notes)
+    assert len(notes) == bool(said) and all(f"up to {said} of the shorter time" in note for note in notes)
 
 
 @pytest.mark.parametrize("queues", [True, False])

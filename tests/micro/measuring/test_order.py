@@ -183,7 +183,7 @@ def test_a_fault_of_the_device_costs_both_their_times(quiet: None, step: str, er
 @pytest.mark.parametrize(
     ("step", "error", "statuses", "reason"),
     [
-        ("launch openblas", WrongResult("answers zeros"), ["wrong", "ok"], "answers zeros"),
+        ("launch openblas", WrongResult("returns zeros"), ["wrong", "ok"], "returns zeros"),
         ("prepare openblas", Unavailable("no such library"), ["skipped", "ok"], "no such library"),
         ("sync", NoRoom("14 GiB are more than are free"), ["skipped"] * 2, "14 GiB are more than are free"),
         ("prepare c", Unavailable("no C compiler"), ["failed"] * 2, "no C compiler"),  # of a ceiling
@@ -207,7 +207,7 @@ class DiesOnce(Local):
     def receive(self, request: Message[R], patience: float) -> R:
         if isinstance(request, RunRounds) and self.alive:
             self.alive = False
-            raise Died("crashes: its process died of SIGSEGV")
+            raise Died("crashes: its process was killed by SIGSEGV")
         return super().receive(request, patience)
 
     def running(self) -> int:

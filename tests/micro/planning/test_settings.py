@@ -187,7 +187,7 @@ def test_a_kernel_that_holds_more_says_so_and_has_no_time(gemm: Callable[..., Ra
     ran = gemm(*SIZE, *words, "--budget", "0.2s", "--json", "-")
     results = {x["workspace_limit"]: x for x in json.loads(ran.out)["results"] if x["role"] == "measured"}
     assert ran.code == 0 and results[2 << 20]["status"] == "skipped"
-    assert results[2 << 20]["reason"] == "it holds 3 MiB beside its operands: --workspace 3MiB or more"
+    assert results[2 << 20]["reason"] == "needs 3 MiB of workspace: --workspace 3MiB or more"
     assert results[4 << 20]["status"] in ("ok", "contended") and results[4 << 20]["workspace"] == 3 << 20
 
 

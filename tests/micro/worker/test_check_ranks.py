@@ -108,19 +108,19 @@ def test_one_wrong_value_is_found_and_told_by_its_place(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_factor_an_unwritten_and_an_infinite_value_are_told(shape: str) -> None:
     edges = Twice(shape).edges
-    assert fault(shape, lambda want: 2 * want)[0].startswith("off by the factor 2: ")
+    assert fault(shape, lambda want: 2 * want)[0].startswith("wrong by the factor 2: ")
     assert fault(shape, lambda want: np.full_like(want, np.inf))[0] == f"infinite at {[0] * len(edges)}"
-    assert fault(shape, lambda want: 0 * want)[0] == "answers zeros"
+    assert fault(shape, lambda want: 0 * want)[0] == "returns zeros"
     assert fault(shape, lambda want: np.full_like(want, np.nan))[0].startswith("writes nothing")
 
 
 @pytest.mark.parametrize(
     ("shape", "axes", "told"),
     [
-        ("4x4", (0, 1), "answers the transposed result"),
-        ("4x4x4", (0, 1), "answers with axes 0 and 1 exchanged"),
-        ("3x4x4", (1, 2), "answers with axes 1 and 2 exchanged"),
-        ("3x3x3x3", (1, 3), "answers with axes 1 and 3 exchanged"),
+        ("4x4", (0, 1), "returns the transposed result"),
+        ("4x4x4", (0, 1), "returns the result with axes 0 and 1 exchanged"),
+        ("3x4x4", (1, 2), "returns the result with axes 1 and 2 exchanged"),
+        ("3x3x3x3", (1, 3), "returns the result with axes 1 and 3 exchanged"),
     ],
 )
 def test_exchanged_axes_are_told(shape: str, axes: tuple[int, int], told: str) -> None:

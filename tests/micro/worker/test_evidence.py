@@ -162,7 +162,7 @@ HONEST = Fake._answer
 
 @pytest.fixture
 def bad(gemm: Gemm, monkeypatch: pytest.MonkeyPatch) -> Gemm:
-    """The command on a device that answers zeros."""
+    """The command on a device that returns zeros."""
 
     def answers(self: Any, problem: Any, buffers: Any) -> None:
         buffers[-1][...] = 0
@@ -176,7 +176,7 @@ def test_evidence_lies_beside_the_run_file(bad: Gemm, tmp_path: Path, keep: bool
     ran = bad(*SIZE, "-o", str(tmp_path / "run.jsonl"), *["--keep-wrong"] * keep)
     assert ran.code == 1
     (found,) = (tmp_path / "run.wrong").glob("gemm-m_8-n_8-k_8-variant_openblas-device_fake-threads_1-*.json")
-    assert f"wrong: answers zeros (evidence: {found})" in "".join(ran.out.splitlines())
+    assert f"wrong: returns zeros (evidence: {found})" in "".join(ran.out.splitlines())
     (line,) = [x for x in (tmp_path / "run.jsonl").read_text().splitlines() if '"kind":"contest"' in x]
     assert json.loads(line)["results"][0]["evidence"] == str(found)
     assert json.loads(found.read_text())["wrong"] == 64
@@ -187,7 +187,7 @@ def test_evidence_lies_beside_the_run_file(bad: Gemm, tmp_path: Path, keep: bool
 def test_without_a_run_file_there_is_no_evidence(bad: Gemm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = bad(*SIZE)
-    assert ran.code == 1 and "wrong: answers zeros" in ran.out and "evidence" not in ran.out
+    assert ran.code == 1 and "wrong: returns zeros" in ran.out and "evidence" not in ran.out
     assert [x.name for x in tmp_path.iterdir() if x.name != "state"] == []
     ran = bad(*SIZE, "--keep-wrong")
     assert (ran.code, ran.out) == (2, "")
@@ -197,7 +197,7 @@ def test_without_a_run_file_there_is_no_evidence(bad: Gemm, tmp_path: Path, monk
 def test_a_wrong_kernel_stays_wrong_where_its_evidence_cannot_be_written(bad: Gemm, tmp_path: Path) -> None:
     (tmp_path / "run.wrong").write_text("in the way\n")
     ran = bad(*SIZE, "-o", str(tmp_path / "run.jsonl"))
-    assert ran.code == 1 and "wrong: answers zeros" in ran.out
+    assert ran.code == 1 and "wrong: returns zeros" in ran.out
 
 
 def test_evidence_of_an_earlier_run_is_not_taken_for_this_one_s(bad: Gemm, tmp_path: Path) -> None:

@@ -54,11 +54,11 @@ def kernel(folder: Path, code: str) -> Case:
     ("code", "why"),
     [
         ("os._exit(3)", "ends its process with exit code 3"),
-        ("os.abort()", "crashes: its process died of SIGABRT"),
+        ("os.abort()", "crashes: its process was killed by SIGABRT"),
         ("raise SystemExit(4)", "ends its process with exit code 4"),
-        ("os.closerange(3, 256); time.sleep(600)", "closes its descriptor and goes on without an answer"),
+        ("os.closerange(3, 256); time.sleep(600)", "closes its pipe and runs on without a reply"),
         ("if os.fork(): os._exit(5)\n    time.sleep(600)", "ends its process with exit code 5"),
-        ("time.sleep(600)", "hangs: no answer within 2 s"),
+        ("time.sleep(600)", "hangs: no reply within 2 s"),
     ],
 )
 def test_how_a_worker_ends(worker: Worker, tmp_path: Path, code: str, why: str) -> None:
@@ -122,16 +122,16 @@ def flushes() -> None:
 
 
 LEFT = [
-    pytest.param(lambda: C.fesetround(UPWARD), "leaves the rounding mode changed", marks=ON_X86),
-    pytest.param(flushes, "leaves subnormal numbers treated as zero", marks=ON_X86),
-    pytest.param(lambda: C.feenableexcept(DIVISION), "leaves floating-point exceptions unmasked", marks=ON_X86),
-    (lambda: signal.signal(signal.SIGALRM, signal.SIG_IGN), "leaves the handler of SIGALRM changed"),
-    (lambda: signal.signal(signal.SIGINT, lambda *given: None), "leaves the handler of SIGINT changed"),
-    (lambda: C.signal(signal.SIGFPE, 1), "leaves the handler of SIGFPE changed"),
+    pytest.param(lambda: C.fesetround(UPWARD), "changes the rounding mode", marks=ON_X86),
+    pytest.param(flushes, "enables flush-to-zero of subnormal numbers", marks=ON_X86),
+    pytest.param(lambda: C.feenableexcept(DIVISION), "unmasks floating-point exceptions", marks=ON_X86),
+    (lambda: signal.signal(signal.SIGALRM, signal.SIG_IGN), "changes the handler of SIGALRM"),
+    (lambda: signal.signal(signal.SIGINT, lambda *given: None), "changes the handler of SIGINT"),
+    (lambda: C.signal(signal.SIGFPE, 1), "changes the handler of SIGFPE"),
     (lambda: signal.setitimer(signal.ITIMER_REAL, 1000), "leaves a timer running"),
-    (lambda: os.chdir("/"), "leaves the current directory changed"),
-    (lambda: os.umask(0o777), "leaves the mode of new files changed"),
-    (lambda: os.environ.update(OMP_NUM_THREADS="7"), "leaves the environment changed"),
+    (lambda: os.chdir("/"), "changes the current directory"),
+    (lambda: os.umask(0o777), "changes the umask"),
+    (lambda: os.environ.update(OMP_NUM_THREADS="7"), "changes the environment"),
 ]
 
 
@@ -157,7 +157,7 @@ def test_cores_are_put_back(before: process_state.ProcessState) -> None:
         pytest.skip("one core")
     os.sched_setaffinity(0, before.cores[:1])
     told = process_state.state_changes(before, process_state.take())
-    assert told == ["leaves the cores changed that its process may run on"]
+    assert told == ["changes its process's CPU affinity"]
     process_state.restore(before)
     assert process_state.take().cores == before.cores
 
@@ -167,7 +167,7 @@ def test_loading_may_flush_and_note_variables_and_change_nothing_else(before: pr
     os.chdir("/")
     loaded = process_state.take()
     expected = process_state.but_for_loading(before, loaded)
-    assert process_state.state_changes(expected, loaded) == ["leaves the current directory changed"]
+    assert process_state.state_changes(expected, loaded) == ["changes the current directory"]
 
 
 def test_threads_are_counted_by_name() -> None:
@@ -192,13 +192,13 @@ for line in requests:
     os.write(write, (json.dumps(answer) + "\\n").encode())
 """
 HOW = {
-    "os.kill(os.getpid(), signal.SIGSEGV)": "crashes: its process died of SIGSEGV",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "crashes: its process was killed by SIGSEGV",
     "os._exit(3)": "ends its process with exit code 3",
     "if os.fork() == 0: time.sleep(600)\nos._exit(0)": "ends its process with exit code 0",
-    "os.close(write); time.sleep(600)": "closes its descriptor and goes on without an answer",
-    "os.write(write, b'nonsense\\n')": "sends what is no message: b'nonsense'",
-    "os.write(write, b'\\xff\\xfe\\n')": r"sends what is no message: b'\\xff\\xfe'",
-    "answer = [1, 2]": r"sends what is no message: b'\[1, 2\]'",
+    "os.close(write); time.sleep(600)": "closes its pipe and runs on without a reply",
+    "os.write(write, b'nonsense\\n')": "sends an invalid message: b'nonsense'",
+    "os.write(write, b'\\xff\\xfe\\n')": r"sends an invalid message: b'\\xff\\xfe'",
+    "answer = [1, 2]": r"sends an invalid message: b'\[1, 2\]'",
 }
 
 
@@ -251,7 +251,7 @@ def test_one_that_dies_or_rambles_is_blamed_by_how(child: JsonChild, code: str) 
 
 def test_one_that_hangs_is_not_waited_for(child: JsonChild) -> None:
     does(child, "")  # it has started
-    with pytest.raises(Died, match=r"^hangs: no answer within 0 s$"):
+    with pytest.raises(Died, match=r"^hangs: no reply within 0 s$"):
         does(child, "time.sleep(60)", patience=0.05)
     with pytest.raises(Died, match="SIGKILL"):  # what it says late would be taken for the next answer
         does(child, "", patience=5.0)

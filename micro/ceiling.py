@@ -80,7 +80,7 @@ def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:
     ]
     return [
         Contest("peak", "how fast are multiply-adds?", "isa", _cases(alike, kind, setting)),
-        Contest("coarse", "how fast are products of coarser numbers?", OPERATIONS, _cases(coarse, kind, setting)),
+        Contest("coarse", "how fast are products of shorter types?", OPERATIONS, _cases(coarse, kind, setting)),
     ]
 
 

@@ -25,36 +25,41 @@ def _image(pair: Pair) -> tuple[str, ...] | None:
 FFT = Crossing("fft/", "FFT wins", "filters of edge", lambda pair: int(pair.contender.problem.r), _image)
 BENCHMARK = Benchmark(
     Conv,
-    "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Without a question: "
-    "--algorithms. Percents of a ceiling are by the multiplications that an algorithm executes.",
+    "Convolutions, forward, gradient of the image (dgrad), gradient of the filter (wgrad). Default question: "
+    "--algorithms. Shares of a ceiling count the multiplications that an algorithm executes.",
     sweep={"c": (256,), "h": (13,), "w": (13,), "k": (384,), "n": (16,), "direction": PASSES},
     questions={
         "algorithms": Question(
-            "which algorithm, in which library? (about 60 s)",
+            "which algorithm and library is fastest? (about 60 s)",
             build.algorithms,
             seconds=60.0,
-            all="every layer of AlexNet-S, and ResNet-50's usual ones",
+            all="every layer of AlexNet-S, and typical layers of ResNet-50",
         ),
         "fft": Question(
-            "from which filter size on is FFT faster? (about 60 s)",
+            "from which filter size is FFT faster? (about 60 s)",
             build.fft,
             lambda run: [*FFT(run), *ratios(run)],
             60.0,
             all="three passes, a wider image, filters to 11 × 11",
         ),
         "winograd": Question(
-            "what do Winograd's tiles bring at 3×3? (about 40 s)", build.winograd, seconds=40.0, all="every 3×3 layer"
+            "how much do Winograd's tiles save at 3×3? (about 40 s)",
+            build.winograd,
+            seconds=40.0,
+            all="every 3×3 layer",
         ),
-        "passes": Question("what do the gradients cost? (about 40 s)", build.backward, seconds=40.0),
-        "layouts": Question("channels first, last, or in blocks? (about 40 s)", build.layouts, seconds=40.0),
+        "passes": Question("how much slower are the gradients? (about 40 s)", build.backward, seconds=40.0),
+        "layouts": Question(
+            "are channels first, last, or in blocks fastest? (about 40 s)", build.layouts, seconds=40.0
+        ),
         "one_by_one": Question(
-            "is a 1×1 layer a product, and on which layer has a block its stride? (about 60 s)",
+            "is a 1×1 layer as fast as a product, and which layer should have a block's stride? (about 60 s)",
             build.one_by_one,
             seconds=60.0,
-            all="a layer of 7×7, all three blocks of ResNet-50 with a stride",
+            all="a 7×7 layer, all three ResNet-50 blocks with a stride",
         ),
         "find": Question(
-            "what does the default cost, and a search for the fastest? (about 60 s)",
+            "how slow is the default, and what does a search for the fastest cost? (about 60 s)",
             search.build,
             conv_find.answer,
             60.0,
@@ -63,14 +68,14 @@ BENCHMARK = Benchmark(
             kept=0.4,
         ),
         "engines": Question(
-            "what do cuDNN's heuristics cost, against every engine that it has? (a GPU; about 60 s)",
+            "how slow are the choices of cuDNN's heuristics, against all its engines? (GPU; about 60 s)",
             build.engines,
             seconds=60.0,
-            full="every engine by its number, and in TF32",
+            full="every engine by number, also in TF32",
             all="every layer",
         ),
     },
-    net=Question("what could a step gain in its convolutions?", build.network, conv_ranked.of_net, 120.0),
+    net=Question("how much time could a step save in its convolutions?", build.network, conv_ranked.of_net, 120.0),
     of_file=conv_ranked.of_file,
     useful=(
         Useful(),

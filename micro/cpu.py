@@ -20,10 +20,10 @@ from micro.contests import cpu as contests
 from micro.planning.benchmark import Benchmark, Question, Useful
 
 SEVERAL = ("threads", "isa")
-ALL = "the libraries too: those that can be told a set, and those that cannot, at their own"
+ALL = "also libraries, with a selectable instruction set or their default set"
 QUESTIONS = {
     "grid": Question(
-        "what do instruction sets and threads bring to products, convolution, FFT, softmax, sums, optimizer?",
+        "how much do instruction sets and threads speed up products, convolution, FFT, softmax, sums, optimizer?",
         contests.grid,
         answers.grid,
         120.0,
@@ -31,10 +31,14 @@ QUESTIONS = {
         several=SEVERAL,
     ),
     "width": Question(
-        "what do wider vectors bring, on one thread and on all?", contests.width, seconds=60.0, all=ALL, several=SEVERAL
+        "how much do wider vectors speed up one thread, and all threads?",
+        contests.width,
+        seconds=60.0,
+        all=ALL,
+        several=SEVERAL,
     ),
     "saturation": Question(
-        "from how many threads on does memory, or what is serial, bound this?",
+        "from how many threads do memory or serial parts limit the speed?",
         contests.saturation,
         answers.saturation,
         40.0,
@@ -42,17 +46,17 @@ QUESTIONS = {
         several=("threads",),
     ),
     "oversubscribe": Question(
-        "what do more threads than cores cost, and a pool of threads within another?",
+        "what do more threads than cores cost, and nested thread pools?",
         contests.oversubscribe,
         seconds=40.0,
         several=("threads",),
     ),
-    "clock": Question("does a wide set slow what follows it?", contests.clock, seconds=10.0),
+    "clock": Question("do wide instructions slow the code after them?", contests.clock, seconds=10.0),
 }
 ABOUT = (
-    "Instruction sets and threads of a processor. Each set is asked for by the library's own switch in a process of "
-    "its own and verified; our kernels are compiled for it. Without another question: --grid. By its axes another "
-    "operation than the product is meant: --batch --classes a softmax, --kind --size a sum, --n --c --h --w --k a "
+    "Instruction sets and threads of a processor. Each set is selected by the library's switch in a separate "
+    "process and verified; our kernels are compiled for it. Default question: --grid. Axes select another operation "
+    "than the product: --batch --classes a softmax, --kind --size a sum, --n --c --h --w --k a "
     "convolution."
 )
 

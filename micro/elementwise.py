@@ -25,10 +25,10 @@ from micro.planning.benchmark import Benchmark, Question, Request, Useful
 from micro.planning.contest import Contest
 
 ABOUT = (
-    "Element-wise operations, losses, pooling, normalization: what the memory bounds. Without a question: --overview. "
-    "By its axes another operation than the activations is meant: --batch --classes a softmax, --rows --cols --terms "
+    "Memory-bound operations: element-wise operations, losses, pooling, normalization. Default question: --overview. "
+    "Axes select another operation than the activations: --batch --classes a softmax, --rows --cols --terms "
     "bias and ReLU, --units --rate dropout, --images --channels --size pooling, --images --maps --size "
-    "normalization, --values --convert conversions. With a question, --count shrinks every problem to about so many "
+    "normalization, --values --convert conversions. With a question, --count shrinks every problem to about this many "
     "elements."
 )
 
@@ -67,23 +67,23 @@ def _question(
 
 
 QUESTIONS = {
-    "overview": _question("a contest or two of each question below", _overview),
-    "activations": _question("who computes an activation and its gradient fastest?", build.activations),
+    "overview": _question("one or two contests of each question below", _overview),
+    "activations": _question("which variant computes an activation and its gradient fastest?", build.activations),
     "softmax": _question(
-        "softmax with cross-entropy: fused, in parts, doubled; labels as indices or rows?",
+        "softmax with cross-entropy: fused, in parts, or repeated? Labels as indices or one-hot?",
         build.fused,
         build.doubled,
         build.labels,
         build.losses,
         seconds=45.0,
-        all="all networks' classes at every part of it, and 4096 rows of 10000",
+        all="classes of all networks in every variant, and 4096 rows of 10000 classes",
     ),
     "bias": _question(
-        "bias and ReLU after a product: passes of their own, one, or inside it?", build.bias, build.epilogue
+        "bias and ReLU after a product: two passes, one pass, or fused with the product?", build.bias, build.epilogue
     ),
-    "dropout": _question("dropout: a mask that is stored, or computed again?", build.dropout),
+    "dropout": _question("dropout: store the mask, or recompute it?", build.dropout),
     "pooling": _question(
-        "pooling: indices stored or looked for again, ReLU before or after, NCHW or NHWC?",
+        "pooling: store or recompute indices, ReLU before or after, NCHW or NHWC?",
         images.relu_place,
         images.gradients,
         images.layouts,
@@ -91,14 +91,14 @@ QUESTIONS = {
         seconds=45.0,
     ),
     "norm": _question(
-        "normalization: fused or operation by operation, training or frozen, and LRN?",
+        "normalization: fused or separate operations, training or frozen, and LRN?",
         images.batch_norm,
         images.statistics,
         images.modes,
         images.local,
     ),
-    "casts": _question("what do conversions between types, and clears, cost?", build.casts, build.clears),
-    "inplace": _question("does an activation in place save time?", build.places),
+    "casts": _question("what do type conversions and clearing memory cost?", build.casts, build.clears),
+    "inplace": _question("do in-place activations save time?", build.places),
     "exp": _question("sigmoid and tanh against ReLU, and whose exp is fastest?", build.functions, build.providers),
 }
 

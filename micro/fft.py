@@ -10,7 +10,7 @@ from micro.planning.benchmark import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Fft,
-    "Transforms of real images, to spectra and back: our own, SciPy's, NumPy's, FFTW's, MKL's inside PyTorch; on a GPU "
+    "Transforms of real images, to spectra and back: ours, SciPy's, NumPy's, FFTW's, MKL's inside PyTorch; on a GPU "
     "cuFFT's, through our binding, scikit-cuda, CuPy and PyTorch.",
     # From a layer of 64 channels, batch 16: images of 27 × 27 under a filter of 5 × 5.
     sweep={"batch": (1024,), "h": (32,), "w": (32,), "direction": ("r2c", "c2r")},

@@ -27,7 +27,7 @@ def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int
 
 def lookup(asked: Request) -> list[Contest]:
     """Return contests of a gather against the GEMM with a one-hot matrix, per number of table rows."""
-    question, contests = "pick rows, or multiply a one-hot matrix by the table?", []
+    question, contests = "gather rows, or multiply a one-hot matrix by the table?", []
     for many in asked.named("rows", MORE_WORDS if asked.every else WORDS):
         _, width, batch = _sizes(asked, (many, WIDTH, min(BATCH, many)))
         problem = Gather(many, width, batch)
@@ -50,7 +50,7 @@ def step(asked: Request) -> list[Contest]:
     for rule in asked.named("rule", RULES):
         problem = Gather(*size, "step", rule)
         cases = tuple(_case(asked, problem, name) for name in names)
-        question = "step the rows of the batch, or the whole table?"
+        question = "update the rows of the batch, or the complete table?"
         contests.append(Contest(f"step/{problem.name}", question, "variant", cases, pairs))
     return contests
 
@@ -68,19 +68,21 @@ def shuffle(asked: Request) -> list[Contest]:
 
 BENCHMARK = Benchmark(
     Gather,
-    "Rows of a table, picked or stepped. Without another question: --lookup.",
+    "Lookup and update of rows of a table. Default question: --lookup.",
     sweep={"rows": (10_000,), "width": (WIDTH,), "batch": (BATCH,)},
     questions={
         "lookup": Question(
             "a gather, or the product with a one-hot matrix? (about 15 s)", lookup, seconds=15.0, all="longer tables"
         ),
         "step": Question(
-            "an optimizer's step of a few rows, or of the whole table? (about 20 s)",
+            "an optimizer's step on a few rows, or on the complete table? (about 20 s)",
             step,
             seconds=20.0,
             full="the whole table",
         ),
-        "shuffle": Question("what do rows in random order cost an epoch? (about 20 s)", shuffle, seconds=20.0),
+        "shuffle": Question(
+            "how much slower is an epoch with rows in random order? (about 20 s)", shuffle, seconds=20.0
+        ),
     },
     useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 160, 10.0), Useful("--step", 170, 10.0)),
     small="--rows 16 --width 8 --batch 4",

@@ -68,7 +68,7 @@ def layouts(asked: Request, base: Gemm, library: str, others: tuple[str, ...] = 
     """Return the contest of a library's transposed layouts, such as NT, against its NN."""
     problems = [replace(base, trans=trans) for trans in ("nn", *others)]
     name = f"{'-'.join(('nn', *others))}/{base.name}/variant:{library}"
-    return asked.along(name, f"does {library} pay for a transposed operand?", "trans", problems, library)
+    return asked.along(name, f"is {library} slower with a transposed operand?", "trans", problems, library)
 
 
 def transpose(asked: Request) -> list[Contest]:
@@ -109,7 +109,10 @@ def _padding(asked: Request, libraries: list[str]) -> list[Contest]:
     contests = []
     for library, trans in product(libraries, ("nn", "nt")):
         both = [replace(square, trans=trans, ld_pad=pad) for pad in (0, 16)]
-        name, question = f"ld_pad/{both[0].name}/variant:{library}", f"does {library} suffer from rows 2^n apart?"
+        name, question = (
+            f"ld_pad/{both[0].name}/variant:{library}",
+            f"is {library} slower with leading dimensions of 2^n?",
+        )
         contests.append(asked.along(name, question, "ld_pad", both, library))
     return contests
 
@@ -131,7 +134,7 @@ def crossover_at(asked: Request, m: int, library: str) -> Contest:
     """Return the contest of transposing B first against reading it transposed, at one M."""
     base = _base(asked)
     problem = replace(base, m=m, trans="nt", k=base.k if {"k", "full"} & (asked.given | asked.flags) else EIGHTH)
-    question = f"does transposing first win with {library} at M = {m}?"
+    question = f"is transposing first faster with {library} at M = {m}?"
     name = f"crossover/{problem.name}/variant:{library}"
     _, first, *_ = asked.rows("strategy")  # on a GPU the leading library's
     return asked.between(name, question, problem, (library, first if asked.device.undivided else f"{first}:{library}"))
@@ -151,7 +154,7 @@ def sparse(asked: Request) -> list[Contest]:
     m, k = PRUNED[-1]
     sizes = product(asked.named("m", (m,)), asked.named("k", (k,))) if asked.given & {"m", "k"} else PRUNED
     problems = [Spmm(m, n, k, LEFT) for (m, k), n in product(sizes, asked.named("n", (PRUNED_BATCH,)))]
-    question, names = "is a product with the zeros left out faster?", asked.rows(op="spmm")
+    question, names = "is a sparse product without the zeros faster?", asked.rows(op="spmm")
     return [asked.between(f"sparse/{x.name}", question, x, names, "work: differs (zeros)") for x in problems]
 
 
@@ -160,7 +163,10 @@ def types(asked: Request) -> list[Contest]:
 
     Types without a hardware unit are slower."""
     base = _base(asked) if asked.given & {"m", "n", "k"} else Gemm(512, 2048, 2048)
-    problems, question = [replace(base, dtype=dtype) for dtype in asked.device.dtypes], "what do shorter types bring?"
+    problems, question = (
+        [replace(base, dtype=dtype) for dtype in asked.device.dtypes],
+        "how much do shorter types save?",
+    )
     return [
         asked.along(f"types/{base.name}/variant:{variant}", question, "dtype", problems, variant)
         for variant in asked.rows("types")
@@ -177,10 +183,10 @@ def batches(asked: Request) -> list[Contest]:
     every, *parts = sorted(asked.named("m", BATCHES), reverse=True)
     layer = replace(asked.resized(Gemm(SAMPLES, 1024, 1024), "n", "k", "trans"), m=every)
     if not parts:
-        raise UsageError(f"--m {every}: --batches sets several against the largest; name two or more")
+        raise UsageError(f"--m {every}: --batches compares smaller batches with the largest; name several")
     if odd := [m for m in parts if every % m]:
-        raise UsageError(f"--m {odd[0]}: --batches takes parts of {every}, which it divides")
-    question = f"what do {every} samples cost in smaller batches?"
+        raise UsageError(f"--m {odd[0]}: --batches needs divisors of {every}")
+    question = f"how long do {every} samples take in smaller batches?"
     differs = "work: differs (the batch; each case does as many products as make up as many samples)"
     contests = []
     for name in asked.named("variant", REUSED):
@@ -240,25 +246,25 @@ BENCHMARK = Benchmark(
     sweep={"m": (256,), "n": (256,), "k": (256,), "trans": ("nn",)},
     questions={
         "transpose": Question(
-            "does multiplying by a transposed matrix cost more? (about 30 s)",
+            "is multiplying by a transposed matrix slower? (about 30 s)",
             transpose,
             transpose_answer,
-            full="1024 × 2048 × 26752 alone, with all of its K (4 to 6 minutes)",
-            all="TN and TT, a copy kept for n uses, M = 1 … 1024, padded rows, cold operands (4 minutes)",
+            full="only 1024 × 2048 × 26752, with full K (4 to 6 minutes)",
+            all="also TN and TT, reused transposed copies, M = 1 … 1024, padded rows, cold operands (4 minutes)",
         ),
         "crossover": Question(
-            "from which M on does transposing first win? (about 60 s)",
+            "from which M is transposing first faster? (about 60 s)",
             crossover,
             crossover_answer,
             seconds=60.0,
             refine=refine_crossover,
-            full="with all of K = 26752 (4 minutes)",
+            full="with full K = 26752 (4 minutes)",
         ),
         "sparse": Question(
-            "is a pruned layer, 11 % of its weights left, faster as CSR? (about 15 s)", sparse, seconds=15.0
+            "is a pruned layer (11 % of weights left) faster as CSR? (about 15 s)", sparse, seconds=15.0
         ),
-        "batches": Question("what does a sample cost, by the batch? (about 30 s)", batches),
-        "types": Question("what do shorter types bring, bf16 and int8? (about 15 s)", types, seconds=15.0),
+        "batches": Question("what does a sample cost at each batch size? (about 30 s)", batches),
+        "types": Question("how much do bf16 and int8 save? (about 15 s)", types, seconds=15.0),
     },
     useful=(
         Useful("--transpose"),
@@ -271,7 +277,7 @@ BENCHMARK = Benchmark(
         Useful("--sparse", 270, 8.0),
     ),
     small="--m 8 --n 16 --k 8",
-    net=Question("who pays for the transposition in a step?", network, network_answer, seconds=60.0),
+    net=Question("which pass pays for the transposition in a step?", network, network_answer, seconds=60.0),
     others=(PRUNED_LAYER,),
 )
 

@@ -37,7 +37,7 @@ def _length(asked: Request) -> int:
 
 def rungs(asked: Request, kernel: str, chain: int) -> Contest:
     """Return the contest of all ways of calling a kernel, in launches of `chain` calls."""
-    problem, question = Calls(kernel, chain), "what does one call cost, reached in each way?"
+    problem, question = Calls(kernel, chain), "what does one call cost through each interface?"
     return asked.between(f"ladder/{problem.name}", question, problem, _rungs(asked, kernel))
 
 
@@ -52,14 +52,14 @@ def floor(asked: Request, harness: str) -> Contest | None:
     if not cases:
         return None
     first = asked.case(Calls("empty", 1), harness)
-    question = "how much of a call's time is the harness's?"
+    question = "how much of a call's time is harness overhead?"
     return Contest(f"floor/{harness}", question, "work: differs (calls)", (first, *cases))
 
 
 def chains(asked: Request, kernel: str, rung: str, lengths: Sequence[int]) -> Contest:
     """Return the contest of launches of several calls against launches of the first length."""
     problems = [Calls(kernel, length) for length in lengths]
-    question = f"what does {rung} save when a launch holds several calls?"
+    question = f"what does {rung} save if a launch contains several calls?"
     return asked.along(f"chain/kernel:{kernel}/variant:{rung}", question, "chain", problems, rung)
 
 
@@ -81,23 +81,23 @@ def gaps(asked: Request) -> list[Contest]:
     """Return contests of kernels back to back in a stream or graph, by a GPU's clock; [] without a GPU."""
     if not (ways := asked.chosen(OWN_CLOCK)):
         return []
-    chains, question = asked.named("chain", (_length(asked),)), "how long after a kernel does the next one end?"
+    chains, question = asked.named("chain", (_length(asked),)), "how long is a kernel followed by the next?"
     problems = [Calls(kernel, chain, "device") for kernel in _kernels(asked) for chain in chains]
     return [asked.between(f"gap/{problem.name}", question, problem, ways) for problem in problems]
 
 
 BENCHMARK = Benchmark(
     Calls,
-    "What one call costs before any work: an 8×8×8 product, or nothing. Without another question: --ladder.",
+    "Overhead of one call: an 8×8×8 product, or an empty function. Default question: --ladder.",
     sweep={"kernel": ("gemm", "empty"), "chain": (1,)},
     questions={
         "ladder": Question(
-            "what does a call cost from C, through each binding, through a framework? (about 30 s)",
+            "what does a call cost from C, through each binding and each framework? (about 30 s)",
             ladder,
-            all="rungs that take half a minute to prepare, such as torch.compile",
+            all="also rungs that need half a minute of preparation, e.g. torch.compile",
         ),
         "gaps": Question(
-            "how long does a GPU take from one kernel to the next, by its own clock, in a stream and in a graph?", gaps
+            "how long does a GPU take from one kernel to the next (GPU clock), in a stream and in a graph?", gaps
         ),
     },
     useful=(Useful("--ladder"), Useful("--ladder", 50, 15.0), Useful("--gaps", 60, 4.0)),

@@ -49,14 +49,13 @@ def answer(run: Run) -> list[str]:
 
 QUESTIONS = {
     "overview": Question(
-        "a selection of all that follows, but for --idle, --bandwidth, --simd, --exchange (about 30 s; what no flag "
-        "asks for)",
+        "a selection of the questions below, except --idle, --bandwidth, --simd, --exchange (about 30 s; default)",
         contests.overview,
         answer,
     ),
-    "faults": Question("what does a page fault cost, by the clock, system time and perf?", contests.faults, answer),
+    "faults": Question("what does a page fault cost, by wall clock, system time and perf?", contests.faults, answer),
     "idle": Question(
-        "does memory cost more 3 s after it was given back? (a minute and a half; --page 4096, --pause 0,1,3: longer)",
+        "is memory slower 3 s after it was unmapped? (a minute and a half; longer with --page 4096, --pause 0,1,3)",
         contests.idle,
         answer,
         seconds=90.0,
@@ -64,40 +63,37 @@ QUESTIONS = {
     "allocator": Question("what do heap policies and huge pages save?", contests.allocator, answer),
     "bandwidth": Question("how fast are read, copy and triad, 4 KiB to 1 GiB?", contests.bandwidth, answer),
     "latency": Question(
-        "how long does a load take, 4 KiB to 1 GiB? How much last-level cache can be used? (about 45 s)",
+        "how long does a load take, 4 KiB to 1 GiB? How much last-level cache is usable? (about 45 s)",
         contests.loads,
         answer,
         seconds=45.0,
     ),
-    "cold_operands": Question("what do operands cost that are not in cache?", contests.cold, answer),
+    "cold_operands": Question("how much slower are operands out of cache?", contests.cold, answer),
     "exchange": Question(
-        "what do threads of a GPU pay to hand each other words: banks, shuffles, atomic additions?",
+        "what do exchanges between GPU threads cost: bank conflicts, shuffles, atomic additions?",
         contests.exchange,
         answer,
     ),
-    "simd": Question(
-        "what do wider vectors bring in the first-level cache: SSE, AVX2, AVX-512?", contests.simd, answer
-    ),
+    "simd": Question("how much do wider vectors speed up data in L1 cache: SSE, AVX2, AVX-512?", contests.simd, answer),
 }
 # Further operations, whose axes select them in the lines that repeat a case.
 OTHERS = (
-    Benchmark(Chase, "A chain of loads, each with the address of the next.", sweep={"working_set": (1 << 20,)}),
+    Benchmark(Chase, "A chain of dependent loads.", sweep={"working_set": (1 << 20,)}),
     Benchmark(
         Exchange,
-        "Words that threads of a GPU hand each other.",
+        "Exchange of words between GPU threads.",
         sweep={"how": ("load",), "spread": (1,), "steps": (contests.HANDED["load"],), "processors": (1,)},
     ),
     Benchmark(
         Saxpy,
-        "y = y/2 + x, with its operands in cache or out of it.",
+        "y = y/2 + x, with operands in or out of cache.",
         sweep={"vector": (1 << 18,), "state": ("warm", "flushed", "swept")},
     ),
     stream.BENCHMARK,
 )
 BENCHMARK = Benchmark(
     Pages,
-    "What memory costs besides its use: faults, idle pages, heaps, bandwidth, latency. Without another question: "
-    "--overview.",
+    "Costs of memory: page faults, idle pages, heaps, bandwidth, latency. Default question: --overview.",
     sweep={"what": ("clear",), "memory": ("touched", "fresh"), "size": (contests.SIZE,), "page": (SMALL_PAGE,)},
     questions=QUESTIONS,
     useful=(Useful("--overview"), Useful("--latency", 260, 10.0), Useful("--exchange", 360, 8.0)),

@@ -33,7 +33,7 @@ def traffic(
     wanted = asked.named("rule", rules)
     first = "sgd" if "sgd" in wanted else wanted[0]
     problems = [Optimizer(rule, tensors, size) for rule in dict.fromkeys((first, *wanted))]
-    question = f"does an optimizer's step take the time of its traffic{where}?"
+    question = f"does an optimizer's step take only the time of its memory traffic{where}?"
     name = f"traffic/tensors:{tensors}/size:{size}/{variant}"
     return asked.along(name, question, "work: differs (rule)", problems, variant)
 
@@ -41,7 +41,7 @@ def traffic(
 def ways(asked: Request, rule: str, tensors: int, size: int) -> Contest:
     """Return the contest of all implementations of a rule."""
     problem = Optimizer(rule, tensors, size)
-    question = f"what do passes of their own cost {rule}, and who makes it in one?"
+    question = f"what do separate passes cost {rule}, and which variant needs only one?"
     return asked.between(f"ways/{problem.name}", question, problem, asked.chosen())
 
 
@@ -62,7 +62,7 @@ def rules(asked: Request) -> list[Contest]:
         contests += [ways(asked, rule, tensors, size) for rule in wanted if rule != "copy"]
         contests += [gain(asked, tensors, size, name) for name in asked.rows("traffic")]
     if asked.device.undivided and not {"size", "tensors"} & asked.given:  # the sizes above lie in its caches
-        streamed, where = asked.memory // LEAST, ", from a GPU's memory"
+        streamed, where = asked.memory // LEAST, ", in GPU memory"
         contests += [traffic(asked, 1, streamed, name, STREAMED_RULES, where) for name in asked.rows("traffic")]
         contests += [ways(asked, rule, 1, streamed) for rule in wanted if rule == "adam"]
     return contests
@@ -77,7 +77,7 @@ def at_once(asked: Request, rule: str, tensors: int, size: int) -> Contest:
     for joint, many in (("numpy", "numpy-each"), ("torch-fused", "torch-loop"), ("torch-foreach", "torch-loop")):
         if joint in places and many in places:
             pairs.append((places[joint], places[many]))
-    question = "what does a step save that takes all tensors at once?"
+    question = "how much does one step over all tensors save?"
     return asked.between(f"tensors/{problem.name}", question, problem, names, pairs=pairs)
 
 
@@ -91,18 +91,16 @@ def together(asked: Request) -> list[Contest]:
 
 BENCHMARK = Benchmark(
     Optimizer,
-    "An optimizer's step over gradients that are given. Without another question: --rules.",
+    "An optimizer's step with given gradients. Default question: --rules.",
     sweep={"rule": ("sgd",), "tensors": (1,), "size": (1 << 20,)},
     questions={
         "rules": Question(
-            "does each rule take the time of its traffic, and whose implementation does? (about 30 s)",
+            "which rules and implementations take only the time of their memory traffic? (about 30 s)",
             rules,
-            all="every rule, and more sizes",
+            all="all rules, and more sizes",
         ),
         "together": Question(
-            "what does a step save that takes all tensors at once? (about 30 s)",
-            together,
-            all="every rule and implementation",
+            "how much does one step over all tensors save? (about 30 s)", together, all="every rule and implementation"
         ),
     },
     useful=(Useful("--rules"), Useful("--together"), Useful("--rules", 120, 20.0), Useful("--together", 130, 15.0)),

@@ -10,7 +10,7 @@ from micro.planning.benchmark import Benchmark, Useful
 
 BENCHMARK = Benchmark(
     Stream,
-    "Read, copy and triad over contiguous memory, counted as in STREAM.",
+    "Read, copy and triad of contiguous memory, bytes counted as in STREAM.",
     sweep={"kind": ("copy",), "size": (1 << 14, 1 << 20, 1 << 26)},
     useful=(
         Useful(),

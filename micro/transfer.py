@@ -14,27 +14,27 @@ from micro.planning.benchmark import Benchmark, Question, Useful
 
 QUESTIONS = {
     "curve": Question(
-        "how long do 1 KiB to 1 GiB take? What does a call cost, what does each level of the memory give? (a minute, "
-        "and two to check what is large)",
+        "how long do copies of 1 KiB to 1 GiB take? What are a call's overhead and each memory level's bandwidth? (a "
+        "minute, and two to check large copies)",
         contests.curve,
         transfer_curve.curve,
         seconds=60.0,
     ),
     "team": Question(
-        "from which size on do several threads pay, and is our copy as fast as the libraries'? (a minute)",
+        "from which size are several threads faster, and is our copy as fast as the libraries'? (a minute)",
         contests.team,
         seconds=60.0,
         several=("threads",),
     ),
     "gradients": Question("how long do gradients of eight networks take?", contests.gradients),
-    "layers": Question("one buffer, or one a layer? (--buffers fcn-s: of that network)", contests.layers),
-    "processes": Question("what does the way into another process cost?", contests.processes),
-    "feed": Question("what do a batch, a carried state and a wait cost each step?", contests.feed, seconds=40.0),
-    "chain": Question("what does a share of a chain of kernels cost that only another memory has?", contests.chain),
-    "beside": Question("how much of a copy to a GPU hides behind products on it?", contests.beside),
-    "pageable": Question(
-        "what does a copy to a GPU, or from it, cost from memory that is not page-locked?", contests.pageable
+    "layers": Question("one buffer, or one per layer? (--buffers fcn-s: of that network)", contests.layers),
+    "processes": Question("what does a transfer to another process cost?", contests.processes),
+    "feed": Question(
+        "what do handing over a batch, moving a state and waiting cost per step?", contests.feed, seconds=40.0
     ),
+    "chain": Question("what does it cost to run part of a chain of kernels in another memory?", contests.chain),
+    "beside": Question("how much of a copy to a GPU overlaps with its products?", contests.beside),
+    "pageable": Question("how slow are copies to or from a GPU without page-locked memory?", contests.pageable),
 }
 # Further operations, whose axes select them in the lines that repeat a case.
 OTHERS = (
@@ -45,13 +45,13 @@ OTHERS = (
     ),
     Benchmark(
         Gemm,
-        "The products beside which a step's transfers stand.",
+        "Products that a step's transfers are compared with.",
         sweep={"m": (contests.BATCH,), "n": (contests.OUTPUTS,), "k": (contests.INPUTS,)},
     ),
 )
 BENCHMARK = Benchmark(
     Transfer,
-    "Numbers moved from one memory into another, within a process and between two. Without another question: --curve.",
+    "Copies from one memory to another, within a process and between two. Default question: --curve.",
     sweep={"size": (0,)},
     questions=QUESTIONS,
     useful=(

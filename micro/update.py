@@ -50,7 +50,7 @@ def _passes(asked: Request, layer: Update) -> list[Case]:
     Raises UsageError if the device has none."""
     written = asked.rows("passes")
     if not written:
-        raise UsageError(f"--device {asked.settings[0].device}: no pass over W is written for it")
+        raise UsageError(f"--device {asked.settings[0].device}: no pass over W supports this device")
     row = find("update", written[0])
     parts = [replace(layer, part=part) for part in PARTS]
     return [asked.case(part, row.name) for part in parts if row.accepts(part) is None]
@@ -102,14 +102,14 @@ def forms(asked: Request, layer: Update, library: str) -> Contest:
         again = "" if find("update", f"gradient:{library}").python else f"*{times}"
         cases.append(asked.case(replace(tile, part="wgrad"), f"gradient:{library}{again}"))
         cases.append(asked.case(replace(tile, part="scale"), f"{passes[-1].variant}*{times}"))
-    question = f"is {library}'s step faster in one product than in a product and a pass, and what are its parts?"
+    question = f"is {library}'s step faster as one product than as a product and a pass, and what are its parts?"
     differs = "work: differs (form, and its parts alone)"
     return Contest(f"fused/{layer.name}/{library}", question, differs, tuple(cases), ((0, 1),))
 
 
 def ways(asked: Request, layer: Update) -> Contest:
     """Return the contest of all implementations of a layer's update."""
-    question = "which way of making the step is fastest?"
+    question = "which form of the step is fastest?"
     return asked.between(f"ways/{layer.name}", question, layer, asked.rows("ways"))
 
 
@@ -133,7 +133,7 @@ def tied(asked: Request, layer: Update, library: str) -> Contest:
     written = {row.name for row in rows("update", asked.device.kernels)}
     forms = [f"{form}:{library}" for form in ("fused", "separate")]
     forms += [form for form in (f"two-buffers:{library}",) if form in written]
-    question = "where should the second gradient of a shared W go?"
+    question = "where should the second gradient of a shared W be added?"
     pairs = itertools.pairwise(range(len(forms)))
     return asked.between(f"tied/{problem.name}/{library}", question, problem, forms, pairs=pairs)
 
@@ -170,7 +170,7 @@ def batch_at(asked: Request, m: int, n: int, k: int, library: str) -> Contest:
         asked.case(layer, f"fused:{library}"),
         asked.case(layer, f"separate:{library}"),
     )
-    question = f"does the pass over W cost as much as {library}'s gradient at batch {k}?"
+    question = f"does the pass over W take as long as {library}'s gradient at batch {k}?"
     differs = "work: differs (part of the step)"
     return Contest(f"batch/{layer.name}/{library}", question, differs, cases, ((0, 1), (2, 3)))
 
@@ -186,18 +186,18 @@ def batch(asked: Request) -> list[Contest]:
 
 BENCHMARK = Benchmark(
     Update,
-    "A layer's step, W ← W − lr·XᵀdY / batch. Without another question: --fused. Of optimizers alone, --rules and "
-    "--together, as micro.optimizer.",
+    "A layer's step, W ← W − lr·XᵀdY / batch. Default question: --fused. --rules and --together test optimizers "
+    "alone, as in micro.optimizer.",
     sweep={"m": (512,), "n": (512,), "k": (64,), "rule": ("sgd",)},
     questions={
         "fused": Question(
-            "is the step faster in one product than in a product and a pass? (about 30 s)",
+            "is the step faster as one product than as a product and a pass? (about 30 s)",
             fused,
             fused_answer,
-            all="every layer, library and way of making the step",
+            all="every layer, library and form of the step",
         ),
         "batch": Question(
-            "at which batch does the pass over W cost as much as its gradient? (about 30 s)",
+            "at which batch does the pass over W take as long as its gradient? (about 30 s)",
             batch,
             batch_answer,
             refine=lambda asked, run: [batch_at(asked, m, n, k, library) for library, m, n, k in PASS.middles(run)],

@@ -92,7 +92,7 @@ def transposed(m: int, variant: str = "openblas", kind: str = "nn-nt", **changes
     """Return NT against NN; `changes` are the comparison's."""
     name = f"{kind}/gemm/m:{m}/n:8/k:8/variant:{variant}"
     nn, nt = (case(m, trans, variant, name) for trans in ("nn", "nt"))
-    question = f"does {variant} pay for a transposed operand?"
+    question = f"is {variant} slower with a transposed operand?"
     return contest(nn, nt, FMA, question=question, differs="trans", comparisons=(compared(nt, nn, **changes),))
 
 

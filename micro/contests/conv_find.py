@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reports.record import Run
 
 QUESTION = "which algorithm would a search find?"
-AGAIN = "what does the default cost, against the fastest of the search?"
+AGAIN = "how much slower is the default than the fastest of the search?"
 FEW = ("alexnet-s conv1", "alexnet-s conv3", "resnet-50 conv2 1x1")
 IMAGES = ((40, 60), (56, 75), (75, 50))  # rows and columns of images as in object detection, each at batch 1
 SEARCHED = "search"  # role of variants that only a search tries

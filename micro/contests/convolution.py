@@ -18,7 +18,7 @@ BATCH = 16
 EDGES = (3, 5, 7, 9, 11)
 BLOCKS = ((256, 56, 128), (512, 28, 256), (1024, 14, 512))  # ResNet-50's with a stride: channels, size, filters
 FEW_IMAGES = 4  # batch size of a block's layers
-ENGINE_QUESTION = "which engine is the fastest, and what does the heuristics' first cost?"
+ENGINE_QUESTION = "which engine is fastest, and how much slower is the heuristics' first choice?"
 FEW = ("alexnet-s conv2", "resnet-50 conv2 3x3")
 ENGINES = {"forward": 82, "dgrad": 86, "wgrad": 76}  # number of engines in cuDNN 9.28; 9.19 has one less of each
 # Engines of cuDNN 9.19 that answer in single precision on an H100 (reports/reference/h100/answers.ndjson): others round
@@ -84,7 +84,7 @@ def algorithms(asked: Request) -> list[Contest]:
     """Return contests of algorithms in each pass of a 3×3, a 5×5 and a strided layer, or of all LAYERS."""
     few = ("alexnet-s conv3", "alexnet-s conv2", "alexnet-s conv1")
     problems = [LAYERS[name] for name in (LAYERS if asked.every else few)]
-    return contests(asked, problems, "which algorithm, in which library?", asked.chosen(), "algorithms")
+    return contests(asked, problems, "which algorithm and library is fastest?", asked.chosen(), "algorithms")
 
 
 def fft(asked: Request) -> list[Contest]:
@@ -96,7 +96,7 @@ def fft(asked: Request) -> list[Contest]:
     sizes = [Conv(x.n, x.c, x.h, x.w, x.k, edge, edge, pad=edge // 2) for x in resized for edge in edges]
     if not asked.every:
         asked = asked.limited(direction=asked.named("direction", PASSES[:1]))
-    return contests(asked, sizes, "from which filter size on is FFT faster?", asked.chosen("sums", "fft"), "fft")
+    return contests(asked, sizes, "from which filter size is FFT faster?", asked.chosen("sums", "fft"), "fft")
 
 
 def _resized(asked: Request, layers: Sequence[Conv]) -> Iterable[Conv]:
@@ -110,13 +110,13 @@ def winograd(asked: Request) -> list[Contest]:
     """Return contests of Winograd's tile sizes and direct sums, on 3×3 layers."""
     problems = [x for x in LAYERS.values() if (x.r, x.stride) == (3, 1)]
     chosen = problems if asked.every else problems[:1] + problems[3:4]
-    return contests(asked, chosen, "what does Winograd bring?", asked.chosen("sums", "winograd"), "winograd")
+    return contests(asked, chosen, "how much does Winograd save?", asked.chosen("sums", "winograd"), "winograd")
 
 
 def backward(asked: Request) -> list[Contest]:
     """Return contests of both gradients against the forward pass, per variant and layer."""
     layers = [as_named(asked, x) for x in (LAYERS["alexnet-s conv3"], LAYERS["alexnet-s conv1"])]
-    question = "what do the gradients cost, against the forward pass?"
+    question = "how much slower are the gradients than the forward pass?"
     built = [
         asked.along(f"passes/{x.name}/variant:{name}", question, "direction", in_passes(x, PASSES), name)
         for name in asked.chosen()
@@ -133,7 +133,7 @@ def layouts(asked: Request) -> list[Contest]:
         for sized in (x for problem in layers for x in in_passes(problem, asked.named("direction", PASSES))):
             each = [replace(sized, layout=layout) for layout in asked.named("layout", LAYOUTS)]
             contest = f"layout/{sized.name}/variant:{name}"
-            built += _runnable(asked.along(contest, "which order of the axes?", "layout", each, name))
+            built += _runnable(asked.along(contest, "which memory layout is fastest?", "layout", each, name))
     return built
 
 
@@ -148,7 +148,7 @@ def one_by_one(asked: Request) -> list[Contest]:
     names = asked.chosen("sums")
     layers = [LAYERS["resnet-50 conv2 1x1"], *([layer(512, 7, 2048, 1)] if asked.every else [])]
     every = tuple(dict.fromkeys(("gemm-1x1", *names)))
-    products = contests(asked, layers, "is a 1×1 convolution a product?", every, "1x1")
+    products = contests(asked, layers, "is a 1×1 convolution as fast as a matrix product?", every, "1x1")
     strides = (_strided(asked, x, name) for x in (BLOCKS if asked.every else BLOCKS[:1]) for name in names)
     return [*products, *itertools.chain.from_iterable(strides)]
 
@@ -163,7 +163,7 @@ def _strided(asked: Request, block: tuple[int, int, int], name: str) -> Iterable
     if all(find(Conv.op, name).accepts(problem) is None for problem in problems):
         cases = tuple(asked.case(x, name) for x in problems)
         pairs = tuple((i + j, i + j + 2) for i in range(0, len(cases), 4) for j in (0, 1))
-        question = "a block's stride on the 1×1 or on the 3×3 layer?"
+        question = "is a block's stride faster on the 1×1 or on the 3×3 layer?"
         word = f"stride/{four[0].name}/variant:{name}"
         yield Contest(word, question, "work: differs (where the stride is)", cases, pairs)
 

@@ -115,9 +115,9 @@ def case(asked: Request, problem: Any, variant: str, many: int, isa: str) -> Cas
     built = asked.case(problem, variant, replace(asked.settings[0], threads=many, isa=isa))
     reasons = []
     if many > cores():
-        reasons.append(f"this process may use {cores()} cores, not {many}")
+        reasons.append(f"needs {many} cores; this process may use {cores()}")
     if isa in NAMED and NAMED[isa] not in instruction_sets():
-        reasons.append(f"this processor has no {isa}")
+        reasons.append(f"this processor lacks {isa}")
     return replace(built, skip=built.skip or reasons[0]) if reasons else built
 
 
@@ -136,7 +136,7 @@ def grid(asked: Request) -> list[Contest]:
         for name, settable in rivals(asked, work):
             each = sets(asked) if settable else ("default",)
             cases = [case(asked, work.problem, name, many, isa) for isa in each for many in threads(asked)]
-            title = f"{work.title}: what do instruction sets and threads bring?"
+            title = f"{work.title}: how much do instruction sets and threads speed up?"
             contests.append(contest("grid", title, "isa and threads", cases))
     return contests
 
@@ -168,7 +168,7 @@ def width(asked: Request) -> list[Contest]:
     each, counts, contests = sets(asked), threads(asked), []
     if len(each) == 1:
         named = f"--isa {each[0]}: " if named_sets(asked) else ""
-        raise UsageError(f"{named}--width sets one instruction set against another: --isa avx2,avx512, of x86")
+        raise UsageError(f"{named}--width compares x86 instruction sets: name several, e.g. --isa avx2,avx512")
     for work in works(asked):
         for name, settable in rivals(asked, work):
             if not settable:
@@ -176,7 +176,7 @@ def width(asked: Request) -> list[Contest]:
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]
             pairs = [(i, i + 1) for i in range(len(cases) - 1) if (i + 1) % len(each)]
-            contests.append(contest("width", f"{work.title}: what do wider vectors bring?", "isa", cases, pairs))
+            contests.append(contest("width", f"{work.title}: how much do wider vectors speed up?", "isa", cases, pairs))
     return contests
 
 
@@ -187,7 +187,7 @@ def saturation(asked: Request) -> list[Contest]:
     for work in works(asked):
         for name, _ in rivals(asked, work):
             cases = [case(asked, work.problem, name, many, asked.settings[0].isa) for many in sorted({1, *counts})]
-            contests.append(contest("threads", f"{work.title}: what do threads bring?", "threads", cases))
+            contests.append(contest("threads", f"{work.title}: how much do threads speed up?", "threads", cases))
     return contests
 
 
@@ -195,7 +195,9 @@ def oversubscribe(asked: Request) -> list[Contest]:
     """Return contests of more threads than cores against as many, and of nested thread pools."""
     counts = named_threads(asked) or tuple(cores() * times for times in TIMES)
     if max(counts) <= cores():
-        raise UsageError(f"--threads {max(counts)}: --oversubscribe takes more than the {cores()} cores that are here")
+        raise UsageError(
+            f"--threads {max(counts)}: --oversubscribe needs more threads than the {cores()} available cores"
+        )
     contests = [] if narrowed(asked) or not works(asked) else nested(asked)
     for work in works(asked):
         if work.variant == "c" and work.problem.op == "stream":  # its team has a core for each
@@ -203,7 +205,7 @@ def oversubscribe(asked: Request) -> list[Contest]:
         for name in asked.named("variant", (work.variant, *LIBRARIES.get(work.problem.op, ()))):
             more = [many for many in sorted({cores(), *counts}) if many >= cores()]
             cases = [asked.case(work.problem, name, replace(asked.settings[0], threads=many)) for many in more]
-            title = f"{work.title}: what do more threads than cores cost?"
+            title = f"{work.title}: how much do more threads than cores cost?"
             contests.append(contest("oversubscribed", title, "threads", cases))
     return contests
 
@@ -218,7 +220,7 @@ def nested(asked: Request) -> list[Contest]:
     if many == 1:
         return []
     return [
-        Contest(f"nested/{PRODUCT.name}", "whose threads: a library's, its caller's, or both's?", "pools", tuple(cases))
+        Contest(f"nested/{PRODUCT.name}", "threads in the library, in its caller, or in both?", "pools", tuple(cases))
     ]
 
 
@@ -229,6 +231,12 @@ def clock(asked: Request) -> list[Contest]:
         return []
     for option, named in (("threads", named_threads(asked)), ("isa", named_sets(asked))):
         if named:
-            raise UsageError(f"--{option} {named[0]}: --clock is of one core, after each set; leave one of the two out")
+            raise UsageError(
+                f"--{option} {named[0]}: --clock tests one core after each instruction set; leave one of the two out"
+            )
     cases = tuple(peak(asked, replace(light, after=name)) for name in BEFORE if name in instruction_sets())
-    return [Contest("clock/sse", "does a wide set slow what follows?", "what ran before", cases)] if cases else []
+    return (
+        [Contest("clock/sse", "do wide instructions slow the code after them?", "what ran before", cases)]
+        if cases
+        else []
+    )

@@ -86,7 +86,7 @@ def _libraries(asked: Request, phase: str = "forward") -> list[str]:
 
 def _from_memory(asked: Request) -> str:
     """Format the end of a question on operands too large for a GPU's caches."""
-    return f", from a GPU's memory, its operands {asked.memory >> 20} MiB and more"
+    return f", in GPU memory, operands of {asked.memory >> 20} MiB or more"
 
 
 # Activations (E9, E11)
@@ -112,7 +112,7 @@ def activations(asked: Request) -> list[Contest]:
 
 def functions(asked: Request) -> list[Contest]:
     """Return contests of sigmoid, tanh and exp against ReLU, at equal traffic."""
-    question = "what does a function of exponentials cost beside ReLU?"
+    question = "how much slower than ReLU are functions of exponentials?"
     return [
         along(asked, "function", question, Activation(count), name, "kind", ("relu", "sigmoid", "tanh", "exp"))
         for count in (IN_CACHE, HIDDEN, IMAGES)
@@ -125,14 +125,16 @@ def providers(asked: Request) -> list[Contest]:
     """Return contests of the suite's polynomial exp, tanh and sigmoid against those of libraries."""
     names = asked.rows(op=Activation.op)
     return [
-        variants(asked, "provider", "whose function is fastest?", Activation(IN_CACHE, kind), named_among(asked, names))
+        variants(
+            asked, "provider", "which implementation is fastest?", Activation(IN_CACHE, kind), named_among(asked, names)
+        )
         for kind in ("exp", "tanh", "sigmoid")
     ]
 
 
 def places(asked: Request) -> list[Contest]:
     """Return contests of an activation in place against one with a separate output."""
-    question = "does writing over the input save time"
+    question = "does overwriting the input save time"
     kinds = (("relu", "forward"), ("sigmoid", "forward"), ("relu", "dgrad"))
     wanted = [(count, kind, f"{question}?") for count in (IMAGES, HIDDEN) for kind in kinds]
     if asked.device.undivided:  # in place there is one operand
@@ -157,7 +159,7 @@ def _shapes(asked: Request, count: int = 3) -> tuple[tuple[int, int], ...]:
 
 def fused(asked: Request) -> list[Contest]:
     """Return contests of softmax with cross-entropy: its parts against fused; all fused kernels."""
-    question = "what does it cost to take softmax, log, product and sum one after another"
+    question = "how much slower are separate softmax, log, product and sum"
     pairs, rivals = asked.rows("parts", op=Softmax.op), asked.rows("library", op=Softmax.op)
     contests = []
     shapes = dict.fromkeys((*_shapes(asked), *((LARGEST,) if asked.device.undivided else ())))
@@ -175,7 +177,7 @@ def fused(asked: Request) -> list[Contest]:
 
 def doubled(asked: Request) -> list[Contest]:
     """Return contests of a redundant softmax or log-softmax before the loss's softmax against none."""
-    question = "what does a softmax before the loss's own cost?"
+    question = "what does a redundant softmax before the loss cost?"
     pair = asked.rows("doubled", op=Softmax.op)
     before = ("none", "log-softmax", "softmax")
     return [
@@ -192,10 +194,10 @@ def labels(asked: Request) -> list[Contest]:
     for batch, classes in _shapes(asked, 2):
         problem = Softmax(batch, classes)
         for name in named_among(asked, pair):
-            question = "what does it cost to read labels as rows?"
+            question = "what does it cost to read one-hot labels?"
             contests.append(along(asked, "labels", question, problem, name, "labels", ("index", "one-hot")))
         if writers:
-            question = "what does it cost to write them first?"
+            question = "what does it cost to write one-hot labels first?"
             contests.append(variants(asked, "labels-made", question, problem, writers))
     return contests
 
@@ -239,7 +241,7 @@ def dropout(asked: Request) -> list[Contest]:
     """Return contests of dropout with a stored or a recomputed mask, and between implementations."""
     contests = []
     for units in (HIDDEN, IMAGES):
-        question = "store the mask, or ask for it again?"
+        question = "store the mask, or recompute it?"
         names = named_among(asked, ("c-mask-passes", "c-mask", "c-counter"))
         contests.append(variants(asked, "mask", question, Dropout(units), names))
         names = here(asked, Dropout.op, ("c-mask", "numpy", "torch"))
@@ -265,6 +267,6 @@ def clears(asked: Request) -> list[Contest]:
     """Return contests of kernels that fill an array with zeros."""
     names = here(asked, Cast.op, ("c", "memset", "numpy", "torch"))
     return [
-        variants(asked, "clear", "who clears memory fastest?", Cast(values, "clear"), names)
+        variants(asked, "clear", "which variant clears memory fastest?", Cast(values, "clear"), names)
         for values in (HIDDEN, IMAGES)
     ]

@@ -29,7 +29,7 @@ def relu_place(asked: Request) -> list[Contest]:
 
 def gradients(asked: Request) -> list[Contest]:
     """Return contests of max-pooling's gradient: recomputed argmax indices against stored ones."""
-    question = "store the indices of the maxima, or look for them again?"
+    question = "store the indices of the maxima, or recompute them?"
     return [variants(asked, "index", question, replace(x, phase="step"), ("c", "c-recompute")) for x in POOLED]
 
 
@@ -76,7 +76,7 @@ def statistics(asked: Request) -> list[Contest]:
 
 def modes(asked: Request) -> list[Contest]:
     """Return contests of batch normalization: batch statistics against running statistics."""
-    question = "what do the batch's own statistics cost?"
+    question = "what does computing batch statistics cost?"
     both = ("frozen", "train")
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     names = here(asked, Norm.op, ("c", "torch"))

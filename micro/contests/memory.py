@@ -74,7 +74,7 @@ def idle(asked: Request) -> list[Contest]:
 
     Uses huge pages unless others are requested: which small pages the host reclaims varies tenfold from round to
     round."""
-    size, question = _size(asked, SIZE), "does memory cost more after it was idle?"
+    size, question = _size(asked, SIZE), "is memory slower after idle time?"
     granted = asked.case(Pages("clear", "fresh", size, HUGE_PAGE), "c").skip is None
     contests = []
     for page in asked.named("page", (HUGE_PAGE if granted else SMALL_PAGE,)):
@@ -96,7 +96,7 @@ def allocator(asked: Request) -> list[Contest]:
     size, contests = _size(asked, HEAP), [heaps(asked, page) for page in _page(asked)]
     for memory in ("default", "keep") if len(_page(asked)) > 1 else ():
         rows = [Pages("clear", memory, size, page) for page in _page(asked)]
-        question = "do huge pages pay in a heap?"
+        question = "do huge pages speed up a heap?"
         contests.append(_contest(asked, f"heap/memory:{memory}/size:{size}", question, "page", rows))
     rows = [Pages("map", memory, size) for memory in ("mapped", "default")]
     return [*contests, _contest(asked, f"heap/map/size:{size}", "what does malloc add to mmap?", "memory", rows)]
@@ -129,9 +129,12 @@ def exchange(asked: Request) -> list[Contest]:
     steps = {how: min(many, most) for how, many in HANDED.items()}
     near = Exchange("load", 1, steps["load"], cores)
     asks = {
-        "load": ("what do words of one bank cost?", (1, 2, 4, 8, 16, 32)),
-        "add-shared": ("what do additions to the same words cost?", (THREADS, 32, 1)),
-        "add-global": ("what do additions to the same words of all blocks cost?", (THREADS * cores, THREADS, 32, 1)),
+        "load": ("what do bank conflicts cost?", (1, 2, 4, 8, 16, 32)),
+        "add-shared": ("what do atomic additions to the same words cost?", (THREADS, 32, 1)),
+        "add-global": (
+            "what do atomic additions of all blocks to the same words cost?",
+            (THREADS * cores, THREADS, 32, 1),
+        ),
     }
     contests = [
         asked.along(
@@ -144,7 +147,7 @@ def exchange(asked: Request) -> list[Contest]:
         for how, (question, spreads) in asks.items()
     ]
     swaps = replace(near, how="shuffle")
-    question = "what does a swap of two lanes cost beside a load?"
+    question = "how long does a shuffle take, relative to a load?"
     return [
         *contests,
         Contest("exchange/shuffle", question, "how", tuple(asked.case(x, rows[0]) for x in (near, swaps))),

@@ -33,7 +33,9 @@ class Rival:
     def contest(self, number: int) -> Contest:
         """Return the contest of the run with this number."""
         name = f"{NAME}/rival/{self.path.replace(' ', '-')}/{self.name}/{number}"
-        return Contest(name, "does the next run say the same?", "nothing" if self.twin else "kernel", self.cases)
+        return Contest(
+            name, "does the next run give the same result?", "nothing" if self.twin else "kernel", self.cases
+        )
 
     def took(self, path: tuple[str, ...]) -> bool:
         """Return whether `path`, the timing path that a contest took, is the rival's."""

@@ -46,16 +46,16 @@ BIAS = {1: 0.005, 10: 0.001, 100: 0.001}  # of the loop, by microseconds of a la
 NINE = 1.28
 NOISY = 0.1  # share of the pilot's time that others took above which quiet figures are not judged
 _TEXT = """\
-Promised of this machine; each is a rate, which holds where its whole 95 % Wilson interval lies inside:
+Promises for this machine; each is a rate that holds if its complete 95 % Wilson interval lies inside:
  1. a kernel against itself is called different in at most {alarms:g} % of contests;
  2. 5 % more work is called slower in at least {five:g} % of contests, 2 % more in {two:g} %;
- 3. 95 % intervals hold a known ratio in at least {holds:g} % of contests, of the worst kernel in {kernel:g} % (--full);
- 4. the next run lies where a report says that it will: of all pairs 93 to 98 %, of no pair certainly less (--full).
-How: 1 to 3 by kernels whose truth is known, in short visits; 4 by kernels that differ, on every path that a contest
- can take, 20 runs each, in fresh processes and shuffled order (--full, an hour). Said before: what is too noisy.
+ 3. 95 % intervals contain a known ratio in at least {holds:g} % of contests, worst kernel {kernel:g} % (--full);
+ 4. the next run lies in its reported range for 93 to 98 % of all pairs, and for no pair certainly less (--full).
+Method: 1 to 3 by kernels with a known ratio, in short visits; 4 by different kernels, on every path that a contest
+ can take, 20 runs each, in fresh processes and shuffled order (--full, one hour). Too noisy kernels are named first.
 Not promised: a ratio on another machine, a latency, a path that was not measured; nor that a malicious kernel is
  caught: it runs in the process that times it, and can patch the harness.
-Exit code: 0 where all holds or is not judged, else 1. Later reports of this machine carry the figures."""
+Exit code: 0 if all promises hold or are not judged, else 1. Later reports on this machine show the figures."""
 EXPLAINED = _TEXT.format(
     alarms=round(100 * (1 - RATES[0][NOT_DIFFERENT]), 6),
     five=100 * RATES[0][SLOWER_5],

@@ -51,7 +51,7 @@ def _free(asked: Request) -> int:
 
 def curve(asked: Request) -> list[Contest]:
     """Return a contest of all variants per size, from the cost of a call to the bandwidth of memory."""
-    question, problems = "how long does it take to move so many bytes?", map(Transfer, sizes(asked, CURVE))
+    question, problems = "how long do transfers of this size take?", map(Transfer, sizes(asked, CURVE))
     return [asked.between(f"curve/{problem.name}", question, problem, asked.chosen()) for problem in problems]
 
 
@@ -69,7 +69,7 @@ def gradients(asked: Request) -> list[Contest]:
 def beside(asked: Request) -> list[Contest]:
     """Return contests of a copy to a device, GEMMs on it, and both at once. Discrete devices only."""
     names = asked.rows(BESIDE)
-    question, differs = "how much of a copy hides behind products?", "work: differs (seconds are compared)"
+    question, differs = "how much of a copy overlaps with products?", "work: differs (seconds are compared)"
     problems = map(Transfer, sizes(asked, (64 * MIB,)) if names else ())
     return [asked.between(f"beside/{problem.name}", question, problem, names, differs) for problem in problems]
 
@@ -77,7 +77,7 @@ def beside(asked: Request) -> list[Contest]:
 def pageable(asked: Request) -> list[Contest]:
     """Return contests of pageable and pinned memory, per direction, by the caller's clock. GPU only."""
     by_way = [[name for name in asked.chosen(AWAITED) if name.startswith(way)] for way in ("h2d", "d2h")]
-    question = "what does a copy cost from memory that is not page-locked, or to it?"
+    question = "what do copies from or to memory that is not page-locked cost?"
     return [
         asked.between(f"pageable/{problem.name}/way:{names[0][:3]}", question, problem, names)
         for problem in (Transfer(size, clock="caller") for size in (sizes(asked, STAGED) if any(by_way) else ()))
@@ -91,12 +91,12 @@ def layers(asked: Request) -> list[Contest]:
     contests = []
     for net in asked.named("buffers", MANY_LAYERED):
         if net == SINGLE:
-            raise UsageError(f"--buffers {net}: --layers sets it against one a layer; name a network")
+            raise UsageError(f"--buffers {net}: --layers compares a single buffer with one per layer; name a network")
         parts = Transfer(0, str(net))
         single = Transfer(parts.size)
         for name in asked.chosen(DEFAULT, PEER):
             forms = (single, parts, replace(parts, waits="each")) if name in asked.rows(PEER) else (single, parts)
-            contest, question = f"layers/{net}/variant:{name}", "one buffer, or one a layer?"
+            contest, question = f"layers/{net}/variant:{name}", "one buffer, or one per layer?"
             contests.append(asked.along(contest, question, "buffers and waits", forms, name))
     return contests
 
@@ -113,7 +113,7 @@ def processes(asked: Request) -> list[Contest]:
         pairs = [(0, i) for i in range(1, len(names))]
         if within and {"shared", "vm"} <= set(names):
             pairs.append((names.index("shared"), names.index("vm")))
-        question = "what does the way into another process cost?"
+        question = "what does a transfer to another process cost?"
         contests.append(asked.between(f"process/{problem.name}", question, problem, names, pairs=pairs))
     return contests
 
@@ -126,10 +126,10 @@ def team(asked: Request) -> list[Contest]:
         return []
     several = dict.fromkeys(setting.threads for setting in asked.settings if setting.threads > 1)
     if "threads" in asked.given and not several:
-        raise UsageError("--threads 1: --team sets several threads against one; name more")
+        raise UsageError("--threads 1: --team compares several threads with one; name more")
     counts = tuple(several) or (open_device(asked.settings[0].device).limits().cores,)
     if counts == (1,):
-        raise UsageError("--team: this process may use one core; allow it several")
+        raise UsageError("--team: needs several cores; this process may use one")
     names = [name for name in asked.chosen() if name in asked.rows()]
     by_team = [name for name in names if name in asked.rows(TEAM)]
     alone = [(name, 1) for name in names if name not in by_team]
@@ -154,7 +154,7 @@ def _by_team(asked: Request, problem: Transfer, forms: Sequence[tuple[str, int]]
             rivals = [x for x in forms if x[1] == (count if x[0] in by_team else 1)]
             others = [x for x in rivals if find(asked.op, x[0]).provider != "suite"]
             pairs += [(forms.index(other), forms.index((name, count))) for other in others]
-    question = "do several threads pay, and is our copy as fast as the libraries'?"
+    question = "are several threads faster, and is our copy as fast as the libraries'?"
     return Contest(f"team/{problem.name}", question, "variant and threads", tuple(cases), tuple(pairs))
 
 
@@ -174,16 +174,16 @@ def feed(asked: Request) -> list[Contest]:
     for size in sizes(asked, (LENGTH * BATCH * INPUTS,)):
         rows = max(1, size // (LENGTH * INPUTS))
         product, batch = Gemm(rows, OUTPUTS, INPUTS), Transfer(LENGTH * rows * INPUTS)
-        contests.append(_share(asked, "feed", product, batch, "what does handing over a batch cost its step?"))
+        contests.append(_share(asked, "feed", product, batch, "what does handing over a batch cost a step?"))
     each = LENGTH * HIDDEN * LAYERS * STATES
     for size in sizes(asked, (each * SEQUENCES,)):
         rows = max(1, size // each)
         product, state = Gemm(rows, 4 * HIDDEN, 2 * HIDDEN), Transfer(each * rows)
-        contests.append(_share(asked, "carried", product, state, "what does carrying a state out and in cost a step?"))
+        contests.append(_share(asked, "carried", product, state, "what does moving a state out and in cost a step?"))
     grain = LENGTH * PIECES
     for size in sizes(asked, (PIECES * STEP,)):
         hundred = [Transfer(max(grain, size // grain * grain), HUNDRED, waits) for waits in ("once", "each")]
-        question = "what does waiting in each step cost?"
+        question = "what does waiting for a reply in each step cost?"
         for way in (x for x in asked.chosen(PEER) if x in asked.rows(PEER)):
             waits = asked.along(f"wait/{hundred[0].name}/variant:{way}", question, "waits", hundred, way)
             contests += [] if all(case.skip for case in waits.cases[1:]) else [waits]
@@ -192,7 +192,7 @@ def feed(asked: Request) -> list[Contest]:
 
 def chain(asked: Request) -> list[Contest]:
     """Return contests of kernel chains by the number of element-wise kernels in another process."""
-    contests, question = [], "what does a share of a chain cost that another memory does?"
+    contests, question = [], "what does it cost to run part of a chain in another memory?"
     for size in sizes(asked, (CHAINED,)):
         forms = [Chain(max(LENGTH, size), LINKS, elsewhere) for elsewhere in ELSEWHERE]
         for name in (x for x in asked.chosen(PEER) if x in asked.rows(op="chain")):

@@ -91,7 +91,7 @@ def _explained(asked: Request, contests: Sequence[Contest]) -> Contest:
     case = one_case(contests, "--why", "explains", "be measured")
     rivals = [asked.case(case.problem, row.name, case.setting) for row in variants(case.problem.op)]
     others = [rival for rival in rivals if not rival.skip and rival.name != case.name]
-    return Contest(f"why/{case.name}", "why does it take this time?", "variant", (case, *others), sparing=True)
+    return Contest(f"why/{case.name}", "why does the case take this time?", "variant", (case, *others), sparing=True)
 
 
 def _asked(benchmark: Benchmark, options: Options) -> Request:

@@ -66,7 +66,7 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
         plan("--threads 8 --m 8 --n 8 --k 8", "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
         plan("--oversubscribe --threads 999")
-    with pytest.raises(UsageError, match="--threads 2: --oversubscribe takes more than the 4 cores"):
+    with pytest.raises(UsageError, match="--threads 2: --oversubscribe needs more threads than the 4 cores"):
         plan("--oversubscribe --threads 2")
 
 
@@ -78,7 +78,7 @@ def test_what_is_named_is_taken_where_it_is_the_usual_too(monkeypatch: pytest.Mo
             plan(line)
     with pytest.raises(UsageError, match="--processors 2"):
         Fma("sse", 64 * 1024, 14, 2, "avx2")  # a burst and several cores exclude each other
-    with pytest.raises(UsageError, match="--m 24: --batches takes parts of 64"):
+    with pytest.raises(UsageError, match="--m 24: --batches needs divisors of 64"):
         plan("--batches --m 64,24", "gemm")
     monkeypatch.setattr("micro.contests.cpu.instruction_sets", lambda: ("sse", "avx", "avx2"))
     (one,) = plan("--grid --m 8 --n 8 --k 8 --variant openblas --isa avx2,avx512 --threads 1")

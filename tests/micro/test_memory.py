@@ -305,7 +305,7 @@ def test_the_command_tells_the_ladder(command: Callable[..., Ran]) -> None:
     ran = command("launch", "--device", "fake", "-q", "--budget", "6s", "--json", "-")
     assert ran.code == 0
     assert ran.err.startswith(
-        "What does one call cost, reached in each way?\n  launch kernel:gemm chain:512, relative to c: "
+        "What does one call cost through each interface?\n  launch kernel:gemm chain:512, relative to c: "
     )
     document = json.loads(ran.out)
     rows = [x for x in document["results"] if x["role"] == "measured"]

@@ -149,7 +149,7 @@ def test_on_a_gpu_one_size_comes_from_memory_and_says_so(question: str) -> None:
     """Every operand of such a contest's cases together, also in place; the others' lie in a second-level cache."""
     found = built(question, device="fake:cuda")
     far = [x for x in found if min(case.problem.footprint for case in x.cases) >= outside_caches("fake:cuda")]
-    assert far and {x.name for x in far} == {x.name for x in found if "from a GPU's memory" in x.question}
+    assert far and {x.name for x in far} == {x.name for x in found if "in GPU memory" in x.question}
     near = [case.problem.footprint for x in found if x not in far for case in x.cases]
     assert max(near) < outside_caches("fake:cuda") // 4
     assert outside_caches("fake:cuda") >= 4 * 60e6 and "256 MiB" in far[0].question

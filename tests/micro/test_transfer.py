@@ -200,7 +200,7 @@ def test_where_fewer_cases_have_room_single_threads_are_left_out(monkeypatch: py
     monkeypatch.setattr("micro.contests.transfer._free", lambda asked: 100 << 20)
     assert [len(cases) for _, cases, _ in named(contests("transfer", "--team"))] == [5]
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 1)
-    with pytest.raises(UsageError, match=r"^--team: this process may use one core"):
+    with pytest.raises(UsageError, match=r"^--team: needs several cores"):
         contests("transfer", "--team")
 
 

@@ -218,7 +218,7 @@ def test_ratios_over_a_size() -> None:
     (band,) = axes.patches
     assert [band.get_extents().transformed(axes.transData.inverted()).y0] == pytest.approx([0.99])
     told = words(figure)
-    assert "Does each variant pay for a transposed operand?" in told
+    assert "Is each variant slower with a transposed operand?" in told
     assert "Some CPU, 1 thread, 2026-11-21" in told and "gemm, N = 8, K = 8" in told
     assert "time of A·Bᵀ (nt)\nover time of A·B (nn)" in told
     assert {"openblas", "mkl"} <= {x.strip() for x in told.splitlines()}

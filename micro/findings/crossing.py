@@ -43,7 +43,7 @@ def wins(at: Bracket, largest: int, what: str) -> str:
 
     `what`: the name of the sizes; `largest`: the largest measured size."""
     if at.low and at.high:
-        return f"from a size between {what} {at.low} and {at.high} on"
+        return f"from somewhere between {what} {at.low} and {at.high} on"
     return f"from {what} {at.high} on" if at.high else f"nowhere up to {what} {largest}"
 
 

@@ -122,7 +122,7 @@ class Expectation:
         usual = f", usually {self.usual}" if self.usual else ""
         kind, outside = ("expected", "NOT as expected") if self.firm else ("usual", "not as usual")
         outcome = f"as {kind}" if self.low <= value <= self.high else outside
-        return f"{self.what}: {shown}; {kind} range on Intel and AMD {bound}{usual}: {outcome}."
+        return f"{self.what}: {shown}; {kind} on Intel and AMD {bound}{usual}: {outcome}."
 
 
 @functools.cache

@@ -68,7 +68,7 @@ def test_a_ratio_with_an_expected_range_is_judged_by_it(ratio: float, outcome: s
     pairs = [("cold", warm, flushed), ("cold", warm, swept), ("state", warm, flushed)]  # the range is of the first
     (said,) = expected(run(*(compared(*pair, ratio) for pair in pairs)))
     assert said.startswith(f"Cold over warm, vectors of 256 KiB, flushed: {ratio:.2f} [")
-    assert said.endswith(f"; expected range on Intel and AMD above 1.8, usually 2.3 to 8: {outcome}.")
+    assert said.endswith(f"; expected on Intel and AMD above 1.8, usually 2.3 to 8: {outcome}.")
 
 
 @pytest.mark.parametrize(("isa", "m", "count"), [("avx512", 16, 1), ("avx512", 17, 0), ("avx2", 16, 0)])
@@ -81,8 +81,8 @@ def test_a_range_may_be_of_one_instruction_set(isa: str, m: int, count: int) -> 
 @pytest.mark.parametrize(
     ("verdicts", "low", "high", "where"),
     [
-        ({4: "slower", 16: "same", 64: "faster"}, 16, 64, "from a size between M = 16 and 64 on"),
-        ({4: "faster", 16: "slower", 64: "faster"}, 16, 64, "from a size between M = 16 and 64 on"),
+        ({4: "slower", 16: "same", 64: "faster"}, 16, 64, "from somewhere between M = 16 and 64 on"),
+        ({4: "faster", 16: "slower", 64: "faster"}, 16, 64, "from somewhere between M = 16 and 64 on"),
         ({4: "faster", 16: "faster"}, None, 4, "from M = 4 on"),
         ({4: "unresolved", 16: "faster"}, None, 16, "from M = 16 on"),
         ({4: "slower", 16: "unresolved"}, 4, None, "nowhere up to M = 16"),
@@ -238,8 +238,8 @@ def test_the_answer_says_ratio_sums_and_band() -> None:
     )
     assert said[1] == "0 of 2 rows unexplained: the sum of their parts differs by more than 15%."
     assert said[-1] == (
-        "Separate over fused, OpenBLAS, 2048×2048 at batch 64: 1.47 [1.44, 1.50]; expected range on Intel and AMD "
-        "above 1.05: as expected."
+        "Separate over fused, OpenBLAS, 2048×2048 at batch 64: 1.47 [1.44, 1.50]; expected on Intel and AMD above "
+        "1.05: as expected."
     )
 
 
@@ -250,7 +250,7 @@ def test_what_misses_a_sum_or_a_band_is_told() -> None:
     assert said[1].startswith("1 of 2 rows unexplained")
     times = [TOOK[1], *TOOK[1:]]
     last = fused_answer(run(forms(times)))[-1]
-    assert last.endswith("1.000 [0.980, 1.020]; expected range on Intel and AMD above 1.05: NOT as expected.")
+    assert last.endswith("1.000 [0.980, 1.020]; expected on Intel and AMD above 1.05: NOT as expected.")
     assert not [x for x in fused_answer(run(forms(times, replace(UPDATED, m=1024)))) if "expected" in x]
 
 
@@ -285,7 +285,7 @@ def test_the_crossover_lies_between_its_neighbors() -> None:
     assert bracket(by_batch) == Bracket(16, 64)
     said = batch_answer(known)
     assert said[0] == (
-        "openblas 2048 2048: the pass over W is cheaper than its gradient from a size between batch 16 and 64 on, "
+        "openblas 2048 2048: the pass over W is cheaper than its gradient from somewhere between batch 16 and 64 on, "
         "by 4 verdicts; at 256 it takes 0.100 [0.098, 0.102] times as long."
     )
 

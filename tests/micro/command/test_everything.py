@@ -180,7 +180,7 @@ def test_what_a_part_asked_for_afterwards_is_its_own(todo: list[Part], crossover
     """Without its later contest it would say that it wins nowhere up to 8, which is all that small sizes ask."""
     said = answer(todo[crossover], todo, whole(todo, crossover))
     assert said == [
-        "cublas: transposing first wins from a size between M = 8 and 32 on, by 2 verdicts; at "
+        "cublas: transposing first wins from somewhere between M = 8 and 32 on, by 2 verdicts; at "
         "32 it takes 0.9000 [0.9000, 0.9000] times as long."
     ]
 

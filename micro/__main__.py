@@ -1,6 +1,6 @@
-"""`python -m micro`: the benchmarks there are.
+"""The list of benchmarks, `python -m micro`.
 
-`python -m micro all`: a useful default of each, and what it says; `python -m micro --mechanisms`: what each tests."""
+`python -m micro all` runs useful defaults of each and prints the answers; `--mechanisms` lists what each tests."""
 
 from __future__ import annotations
 

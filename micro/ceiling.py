@@ -1,6 +1,6 @@
-"""What this processor can do at best: multiply-adds by instruction set, traffic by cache level (20 s).
+"""Best rates of this processor: multiply-adds by instruction set, traffic by cache level (20 s).
 
-A GPU's with --device: multiply-adds, tensor cores by type and instruction, traffic."""
+With --device, those of a GPU: multiply-adds, tensor cores by type and instruction, traffic."""
 
 from __future__ import annotations
 

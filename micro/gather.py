@@ -78,7 +78,7 @@ BENCHMARK = Benchmark(
             "an optimizer's step on a few rows, or on the complete table? (about 20 s)",
             step,
             seconds=20.0,
-            full="the whole table",
+            full="the complete table",
         ),
         "shuffle": Question(
             "how much slower is an epoch with rows in random order? (about 20 s)", shuffle, seconds=20.0

@@ -43,7 +43,7 @@ def answer(run: Run) -> list[str]:
     """Return sentences on faults and latency, all ratios, and reasons for contests without them."""
     reasons = answers.unprepared(run)
     ready = replace(run, contests=tuple(x for x in run.contests if x.contest not in reasons))
-    without = [f"{name}: no figure, {reason}." for name, reason in reasons.items()]
+    without = [f"{name}: no figure: {reason}." for name, reason in reasons.items()]
     return [*faults_answer(run), *answers.latency_answer(run), *ratios(ready), *without]
 
 

@@ -1,6 +1,6 @@
-"""What ran on a GPU, by case, into run files that do not say it yet: `python -m micro.names run.jsonl`.
+"""Kernel names of a GPU's cases, added to run files that lack them: `python -m micro.names run.jsonl`.
 
-`python -m micro all` leaves it out, since a profiler takes its time and slows down what comes after it."""
+`python -m micro all` does not name kernels, since a profiler takes time and slows down later measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _named(files: Sequence[Path]) -> int:
             file.append(note)
             file.close()
             named += len(note.data["names"])
-        print(f"{path}: {named} of {len(cases)} cases named")
+        print(f"{path}: {named} of {len(cases)} cases have kernel names")
     return 0
 
 

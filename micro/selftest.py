@@ -1,4 +1,4 @@
-"""The harness measured: false alarms, detection, intervals, bias, on kernels whose truth is known."""
+"""Error rates of the harness: false alarms, detection, intervals, bias, on kernels with known ratios."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def net(text: str, weights: bytes, options: Mapping[str, bool], threads: int) ->
         param.write_text(text, "ascii")
         model.write_bytes(RAW + weights)
         if network.load_param(str(param)) or network.load_model(str(model)):
-            raise Unavailable(f"{version()} refuses this layer")
+            raise Unavailable(f"{version()} does not support this layer")
     return network
 
 

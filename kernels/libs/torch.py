@@ -69,7 +69,7 @@ def _logged(torch: Any, call: Callable[[], object]) -> list[str]:
         return file.read().decode(errors="replace").splitlines()
 
 
-missing = partial(_optional.missing, "torch", " (README: the CPU build)")
+missing = partial(_optional.missing, "torch", " (for the CPU build see README)")
 
 
 def load() -> Any:

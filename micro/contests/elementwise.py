@@ -94,7 +94,7 @@ def _from_memory(asked: Request) -> str:
 
 def activations(asked: Request) -> list[Contest]:
     """Return a contest of all implementations per size, function and pass."""
-    question = "who is fastest?"
+    question = "which variant is fastest?"
     wanted = [("relu", "forward"), ("sigmoid", "forward"), ("tanh", "forward"), ("relu", "dgrad"), ("tanh", "dgrad")]
     contests = [
         variants(asked, "activation", question, Activation(count, kind, phase), _libraries(asked, phase))
@@ -102,7 +102,7 @@ def activations(asked: Request) -> list[Contest]:
         for kind, phase in wanted
     ]
     if asked.device.undivided:  # input and output; a GPU's caches hold AlexNet-S's outputs
-        asks, count = f"who is fastest{_from_memory(asked)}?", asked.memory // 8
+        asks, count = f"which variant is fastest{_from_memory(asked)}?", asked.memory // 8
         contests += [
             variants(asked, "activation", asks, Activation(count, kind, phase), _libraries(asked, phase))
             for kind, phase in STREAMED
@@ -170,7 +170,7 @@ def fused(asked: Request) -> list[Contest]:
             variants(asked, "fused", question + far + "?", onehot, (x, f"{x}-parts"), x)
             for x in named_among(asked, pairs)
         ]
-        problem, asks = Softmax(batch, classes), f"who is fastest{far}?"
+        problem, asks = Softmax(batch, classes), f"which variant is fastest{far}?"
         contests.append(variants(asked, "rivals", asks, problem, named_among(asked, rivals)))
     return contests
 
@@ -233,7 +233,7 @@ def epilogue(asked: Request) -> list[Contest]:
         question = "after a product, in one pass or in two?"
         contests.append(variants(asked, "after-product", question, problem, ("numpy-c", "numpy-c-passes")))
         names = named_among(asked, ("torch", "torch-bias-inside", "onednn-both-inside"))
-        contests.append(variants(asked, "inside-product", "inside the product?", problem, names, "torch"))
+        contests.append(variants(asked, "inside-product", "fused with the product?", problem, names, "torch"))
     return contests
 
 
@@ -245,7 +245,7 @@ def dropout(asked: Request) -> list[Contest]:
         names = named_among(asked, ("c-mask-passes", "c-mask", "c-counter"))
         contests.append(variants(asked, "mask", question, Dropout(units), names))
         names = here(asked, Dropout.op, ("c-mask", "numpy", "torch"))
-        contests.append(variants(asked, "rivals", "who is fastest?", Dropout(units), names))
+        contests.append(variants(asked, "rivals", "which variant is fastest?", Dropout(units), names))
     return contests
 
 

@@ -50,7 +50,7 @@ def pools(asked: Request) -> list[Contest]:
     ours = here(asked, Pooling.op, ("c",))[:1]
     contests = [along(asked, "pool", "maximum or average?", x, name, "pool", both) for x in POOLED for name in ours]
     names = here(asked, Pooling.op, ("c", "numpy", "torch"))
-    return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in POOLED)]
+    return [*contests, *(variants(asked, "rivals", "which variant is fastest?", x, names) for x in POOLED)]
 
 
 # Normalization (C13, C14)
@@ -61,11 +61,11 @@ PHASES = ("forward", "step")
 
 def batch_norm(asked: Request) -> list[Contest]:
     """Return contests of batch normalization: a call per operation against fused; implementations."""
-    question = "fused, or operation by operation?"
+    question = "fused, or separate operations?"
     steps = [replace(x, phase=phase) for x in NORMED for phase in PHASES]
     contests = [variants(asked, "fused", question, x, ("c", "c-ops"), "c") for x in steps]
     names = here(asked, Norm.op, ("c", "numpy", "torch"))
-    return [*contests, *(variants(asked, "rivals", "who is fastest?", x, names) for x in NORMED)]
+    return [*contests, *(variants(asked, "rivals", "which variant is fastest?", x, names) for x in NORMED)]
 
 
 def statistics(asked: Request) -> list[Contest]:
@@ -87,4 +87,4 @@ def modes(asked: Request) -> list[Contest]:
 def local(asked: Request) -> list[Contest]:
     """Return contests of implementations of local response normalization across channels."""
     names = here(asked, Norm.op, ("c", "numpy", "torch"))
-    return [variants(asked, "lrn", "who is fastest?", replace(x, method="lrn"), names) for x in NORMED]
+    return [variants(asked, "lrn", "which variant is fastest?", replace(x, method="lrn"), names) for x in NORMED]

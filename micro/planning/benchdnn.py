@@ -91,7 +91,7 @@ def _line(given: Mapping[str, int], axis: str) -> Line | None:
     if not named:
         return None
     if missing := [name for name in (f"i{axis}", f"k{axis}") if name not in given]:
-        raise ValueError(f"{missing[0]} is missing, beside {', '.join(named)}")
+        raise ValueError(f"{missing[0]} is missing although {', '.join(named)} is given")
     size, taps, stride = given[f"i{axis}"], given[f"k{axis}"], given.get(f"s{axis}", 1)
     dilation, outputs, before = given.get(f"d{axis}", 0) + 1, given.get(f"o{axis}"), given.get(f"p{axis}")
     if stride < 1:

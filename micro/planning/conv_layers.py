@@ -94,5 +94,5 @@ def _layer(row: Any, batch: int, place: str) -> Convolution:
     except UsageError as error:
         raise ValueError(f"{place}{error}") from None
     if layer.count < 1:
-        raise ValueError(f"{place}count: {layer.count}, give 1 or more")
+        raise ValueError(f"{place}count: {layer.count}, must be 1 or more")
     return layer

@@ -244,4 +244,4 @@ def add_outputs(out: argparse._ActionsContainer) -> None:
 def add_documents(out: argparse._ActionsContainer, content: formats.Content = "contests") -> None:
     """Add an option for each format that can write this content."""
     for kind in formats.documents(content):
-        out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- is stdout)")
+        out.add_argument(f"--{kind}", metavar="FILE", help=f"write {kind} (- for stdout)")

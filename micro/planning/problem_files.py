@@ -148,7 +148,7 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
 def _elsewhere(benchmark: Benchmark, path: Path, log: library_log.Log) -> str:
     """Return a hint to the command that measures the log's other operation; empty if it has no calls."""
     name, word, kind = ("gemm", "products", Gemm) if benchmark.problem is Conv else ("conv", "convolutions", Conv)
-    return f"; its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
+    return f"; for its {word}: python -m micro.{name} --shapes {path}" if log.of(kind) else ""
 
 
 def _listed(others: Mapping[str, Calls], log: Calls | None) -> str:

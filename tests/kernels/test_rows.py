@@ -81,7 +81,7 @@ PROBLEMS: list[Problem] = [
 ]
 OPERATIONS = sorted({problem.op for problem in PROBLEMS})
 REMEDIES = (
-    *(": --", "only --phase", "written for --", "separate variant"),
+    *(": --", "only --phase", "requires --", "separate variant"),
     *("NumPy has no", "gradients do not use", "relu does not use"),
 )
 

@@ -30,7 +30,7 @@ class Dropout(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rate >= 1:
-            raise UsageError(f"--rate {self.rate}: take less than 1")
+            raise UsageError(f"--rate {self.rate}: must be less than 1")
 
     @property
     def scale(self) -> float:

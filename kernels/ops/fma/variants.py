@@ -71,7 +71,7 @@ def _after(problem: Fma, function: int) -> Bind:
 def _by_several(problem: Fma, setting: Setting, flags: tuple[str, ...]) -> Bind:
     """Bind a call by one thread on each core. Raises Unavailable."""
     if setting.threads != problem.processors:
-        raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
+        raise Unavailable(f"{problem.name} requires {problem.processors} threads: --threads {problem.processors}")
     function, members = build.address(SOURCE, "fma_part", flags), team.gather(problem.processors)
 
     def bind(buffers: Sequence[Array]) -> Launch:

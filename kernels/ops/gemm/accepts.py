@@ -15,7 +15,7 @@ def typed(*types: str, also: Accepts | None = None) -> Accepts:
 
     def accepts(problem: Gemm) -> str | None:
         if problem.dtype not in types:
-            return f"it multiplies {', '.join(types)}: --dtype {types[0]}"
+            return f"supports only {', '.join(types)}: --dtype {types[0]}"
         return also(problem) if also else None
 
     return accepts

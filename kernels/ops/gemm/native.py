@@ -89,7 +89,7 @@ def nested(load: Callable[[], Blas], outer: int, inner: int) -> Callable[[Gemm, 
 
     def prepare(problem: Gemm, device: object, setting: Setting) -> Bind:
         if setting.threads != outer * inner:
-            raise Unavailable(f"{outer} times {inner} threads: --threads {outer * inner}")
+            raise Unavailable(f"requires {outer} × {inner} threads: --threads {outer * inner}")
         blas = load()
         blas.use(inner)
         function, fields = build.address(HERE / "cblas.c", "cblas_product"), _fields(problem, blas)

@@ -65,7 +65,7 @@ def on_core(problem: Mma, device: object, setting: Setting) -> Bind:
         function = build.address(SOURCE, "mma", flags)
         return lambda buffers: launch(function, Argument(steps=problem.steps), "abc", buffers)
     if setting.threads != problem.processors:
-        raise Unavailable(f"{problem.name} takes {problem.processors} threads: --threads {problem.processors}")
+        raise Unavailable(f"{problem.name} requires {problem.processors} threads: --threads {problem.processors}")
     part, members = build.address(SOURCE, "mma_part", flags), team.gather(problem.processors)
 
     def bind(buffers: Sequence[Array]) -> Launch:

@@ -133,7 +133,7 @@ def _torch_local(problem: Norm, torch: Any) -> Callable[..., None]:
 
 
 def _forward(problem: Norm) -> str | None:
-    return "written for --phase forward" if problem.step else None
+    return "requires --phase forward" if problem.step else None
 
 
 def _training(problem: Norm) -> str | None:
@@ -143,7 +143,7 @@ def _training(problem: Norm) -> str | None:
 
 
 def _batch(problem: Norm) -> str | None:
-    return None if problem.method == "batch" else "written for --method batch"
+    return None if problem.method == "batch" else "requires --method batch"
 
 
 def _c_kernel(words: str = "") -> Callable[[Any, Any, Any], Bind]:

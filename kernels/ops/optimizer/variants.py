@@ -99,7 +99,7 @@ def written(problem: Optimizer) -> str | None:
     """Return why our CUDA kernels cannot run `problem`, or None if they can."""
     if problem.rule in RULES:
         return None
-    return f"written for {', '.join(RULES)}: --rule {RULES[0]}"
+    return f"supports only {', '.join(RULES)}: --rule {RULES[0]}"
 
 
 def written_for_few(problem: Optimizer) -> str | None:

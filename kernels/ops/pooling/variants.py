@@ -126,7 +126,7 @@ def _relu(problem: Pooling) -> str | None:
 
 
 def _forward(problem: Pooling) -> str | None:
-    return None if problem.phase == "forward" else "written for --phase forward"
+    return None if problem.phase == "forward" else "requires --phase forward"
 
 
 def _fused(problem: Pooling) -> str:

@@ -42,7 +42,7 @@ def fusable(problem: Update) -> str | None:
 
 def rules(*names: str) -> Accepts:
     """Return a condition: the problem's rule is one of `names`."""
-    return lambda problem: None if problem.rule in names else f"written for {', '.join(names)}: --rule {names[0]}"
+    return lambda problem: None if problem.rule in names else f"supports only {', '.join(names)}: --rule {names[0]}"
 
 
 def called(separate: bool) -> Callable[[Update], str]:

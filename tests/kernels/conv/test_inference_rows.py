@@ -69,7 +69,7 @@ def test_ncnn_names_its_tile() -> None:
 
 @ncnn_here
 def test_ncnn_refuses_a_layer_by_a_reason() -> None:
-    with pytest.raises(Unavailable, match="refuses this layer"):
+    with pytest.raises(Unavailable, match="does not support this layer"):
         ncnn.net("7767517\n1 1\nNothing layer 0 1 x\n", b"", {}, 1)
 
 

@@ -89,7 +89,7 @@ def compiled(source: Path, compiler_flags: tuple[str, ...], setting: Setting) ->
     bits = widest(build.shared(source, compiler_flags))
     words = f"compiled for {setting.isa}"
     if bits is None:
-        return f"{words}, by the compiler's word: its code could not be looked at", setting.isa
+        return f"{words}, by the compiler's word: its machine code could not be inspected", setting.isa
     there = setting.isa if bits == BITS[setting.isa] else next(name for name, each in BITS.items() if each == bits)
     return f"{words}, {bits}-bit registers in its code", there
 

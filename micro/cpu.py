@@ -23,7 +23,7 @@ SEVERAL = ("threads", "isa")
 ALL = "also libraries, with a selectable instruction set or their default set"
 QUESTIONS = {
     "grid": Question(
-        "how much do instruction sets and threads speed up products, convolution, FFT, softmax, sums, optimizer?",
+        "how much do instruction sets and threads speed up products, convolution, FFT, softmax, sums, optimizers?",
         contests.grid,
         answers.grid,
         120.0,

@@ -81,7 +81,7 @@ def gaps(asked: Request) -> list[Contest]:
     """Return contests of kernels back to back in a stream or graph, by a GPU's clock; [] without a GPU."""
     if not (ways := asked.chosen(OWN_CLOCK)):
         return []
-    chains, question = asked.named("chain", (_length(asked),)), "how long is a kernel followed by the next?"
+    chains, question = asked.named("chain", (_length(asked),)), "how long after a kernel does the next kernel end?"
     problems = [Calls(kernel, chain, "device") for kernel in _kernels(asked) for chain in chains]
     return [asked.between(f"gap/{problem.name}", question, problem, ways) for problem in problems]
 

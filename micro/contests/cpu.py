@@ -136,7 +136,7 @@ def grid(asked: Request) -> list[Contest]:
         for name, settable in rivals(asked, work):
             each = sets(asked) if settable else ("default",)
             cases = [case(asked, work.problem, name, many, isa) for isa in each for many in threads(asked)]
-            title = f"{work.title}: how much do instruction sets and threads speed up?"
+            title = f"{work.title}: how much faster with wider instruction sets and more threads?"
             contests.append(contest("grid", title, "isa and threads", cases))
     return contests
 
@@ -176,7 +176,7 @@ def width(asked: Request) -> list[Contest]:
             few = tuple(dict.fromkeys((counts[0], counts[-1])))
             cases = [case(asked, work.problem, name, many, isa) for many in few for isa in each]
             pairs = [(i, i + 1) for i in range(len(cases) - 1) if (i + 1) % len(each)]
-            contests.append(contest("width", f"{work.title}: how much do wider vectors speed up?", "isa", cases, pairs))
+            contests.append(contest("width", f"{work.title}: how much faster with wider vectors?", "isa", cases, pairs))
     return contests
 
 
@@ -187,7 +187,7 @@ def saturation(asked: Request) -> list[Contest]:
     for work in works(asked):
         for name, _ in rivals(asked, work):
             cases = [case(asked, work.problem, name, many, asked.settings[0].isa) for many in sorted({1, *counts})]
-            contests.append(contest("threads", f"{work.title}: how much do threads speed up?", "threads", cases))
+            contests.append(contest("threads", f"{work.title}: how much faster with more threads?", "threads", cases))
     return contests
 
 

@@ -254,7 +254,7 @@ def dropout(asked: Request) -> list[Contest]:
 
 def casts(asked: Request) -> list[Contest]:
     """Return contests of type conversions against a copy of as many floats."""
-    question = "what does a conversion cost beside a copy?"
+    question = "how much slower is a conversion than a copy?"
     kinds = {"c": ("f32-f32", "f64-f32", "f32-bf16", "bf16-f32"), "numpy": ("f32-f32", "f64-f32")}
     return [
         along(asked, "cast", question, Cast(values), name, "convert", kinds.get(name, kinds["c"]))

@@ -166,7 +166,7 @@ def simd(asked: Request) -> list[Contest]:
     vector = min(VECTOR, _size(asked, VECTOR))
     rows = [asked.case(Saxpy(vector, "warm"), name) for name in WIDTHS]
     pairs = (*((0, i) for i in range(1, len(rows))), (len(rows) - 2, len(rows) - 1))
-    update = Contest(f"simd/vector:{vector}", "what do wider vectors bring?", "variant", tuple(rows), pairs)
+    update = Contest(f"simd/vector:{vector}", "how much faster are wider vectors?", "variant", tuple(rows), pairs)
     peaks = [Fma(name, PEAK_STEPS // lanes) for name, lanes in (("avx2", 8), ("avx512", 16))]
     return [update, _contest(asked, "simd/peak", "how fast are multiply-adds?", "isa", peaks)]
 

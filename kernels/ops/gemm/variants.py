@@ -130,7 +130,7 @@ def nested(parameter: str = "") -> Variant[Gemm]:
     """
     counts = re.fullmatch("([1-9][0-9]*)x([1-9][0-9]*)", parameter or "2x1")
     if counts is None:
-        raise UsageError(f"--variant nested:{parameter}: give OUTERxINNER threads, e.g. nested:2x1")
+        raise UsageError(f"--variant nested:{parameter}: write OUTERxINNER threads, e.g. nested:2x1")
     outer, inner = map(int, counts.groups())
     provider, load = LIBRARIES["openblas"]
     # In a separate process, since a library has one thread count per process.

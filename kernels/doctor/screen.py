@@ -145,7 +145,7 @@ def _mkl(inventory: Inventory) -> Rows:
     if inside and vendor not in (None, "unknown", VENDOR) and "sse" in _isa(inventory):
         yield (
             "MKL",
-            f"MKL uses slower kernels on {vendor} processors than on Intel's: {GEMM} "
+            f"MKL may use slower kernels on {vendor} processors than on Intel's: {GEMM} "
             f"--variant {inside[0]} --vary preload --preload none,mkl-intel",
         )
 

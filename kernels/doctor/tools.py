@@ -37,7 +37,7 @@ def c_compiler() -> Part:
     try:
         path, version = build.compiler()
     except Unavailable:
-        return Part(False, None, "no C compiler found; or set $CC", INSTALL["cc"])
+        return Part(False, None, "no C compiler; set $CC or install one", INSTALL["cc"])
     with tempfile.TemporaryDirectory(prefix="kernelgap-") as folder:
         target = str(Path(folder) / "trial.so")
         trial = _run([path, *build.FLAGS, *build.SHARED, "-x", "c", "-", "-o", target, "-lm"], TRIAL)

@@ -92,7 +92,7 @@ def removed() -> dict[str, str]:
     explain = suite.subcommand("explain", "FILE.py")
     searched = "fft-pyfftw,fft-pyfftw-estimate,fft-pyfftw-patient"
     return {
-        "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m, which measures the most important first",
+        "python -m micro --part": "type python -m micro all --device cuda:0 --budget 8m (most important first)",
         "python -m micro.conv --bias-before-norm": "type python -m micro.conv --variant torch,torch-bias",
         "python -m micro.conv --first": "type python -m micro.conv --c 3 --h 224 --w 224 --k 96 "
         "--r 11 --s 11 --stride 4 --pad 2 --vary direction",

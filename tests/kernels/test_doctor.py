@@ -301,7 +301,7 @@ def test_where_nothing_is_wrong_nothing_is_said(plain: survey.Inventory) -> None
 
 def test_each_has_a_line_and_a_command(plain: survey.Inventory) -> None:
     cases = {
-        "MKL uses slower kernels on AuthenticAMD": cpu(plain, vendor="AuthenticAMD"),
+        "MKL may use slower kernels on AuthenticAMD": cpu(plain, vendor="AuthenticAMD"),
         "it uses Zen kernels (avx2) although avx512": blas(plain, kernels="Zen", isa="avx2"),
         "OPENBLAS_CORETYPE=Haswell overrides its choice of kernels": blas(plain, kernels="Haswell", asked="Haswell"),
         "returns large freed blocks": system(plain, malloc_variables={}),

@@ -39,7 +39,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 @pytest.mark.parametrize(
     ("name", "reason", "install"),
     [
-        ("cc", "no C compiler found; or set $CC", "apt install gcc libc6-dev (on Debian)"),
+        ("cc", "no C compiler; set $CC or install one", "apt install gcc libc6-dev (on Debian)"),
         ("c++", "not found", "apt install g++ (on Debian)"),
         ("perf", "not found", "apt install linux-perf (on Debian; on Ubuntu linux-tools-generic)"),
     ],

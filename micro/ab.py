@@ -80,7 +80,7 @@ def unpacked(values: Mapping[str, Any]) -> Duel:
         if option in OURS:
             raise UsageError(f"{option} after --: only options that select cases are allowed there; move it before --")
     if values["processes"] < 6:
-        raise UsageError(f"--processes {values['processes']}: at least 6 per arm, at least 13 with --gate")
+        raise UsageError(f"--processes {values['processes']}: must be 6 or more per arm (13 for a gate)")
     places = {}
     for arm in "ab":
         python, repo = values[f"python_{arm}"] or Place.python, values[f"repo_{arm}"] or Place.repo

@@ -121,7 +121,7 @@ def test_killed_and_killed_and_resumed(
     before = (place / "run.jsonl").read_bytes()
     assert before.count(b'"kind":"environment"') == before.count(b'"topic":"attribution"') == 1
     code, again, err = ran(explaining, place, *BRIEF, "--resume")
-    assert (code, again) == (0, out) and err.endswith("`: nothing is measured\n")
+    assert (code, again) == (0, out) and err.endswith("`): nothing is measured\n")
     assert (place / "run.jsonl").read_bytes() == before
 
 

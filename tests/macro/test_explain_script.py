@@ -80,9 +80,9 @@ def test_what_cannot_be_watched_is_one_line(title: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_interpreter_or_script_is_a_usage_error(tmp_path: Path) -> None:
-    assert last(explain(tmp_path, "", "--python", "/no/python")).endswith("it is a path, or a name on the PATH")
+    assert last(explain(tmp_path, "", "--python", "/no/python")).endswith("give a path, or a name on the PATH")
     ran = subprocess.run([sys.executable, "-m", "macro", "explain", "no.py"], cwd=ROOT, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: there is no such script\n")
+    assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: no such script\n")
 
 
 @pytest.mark.slow

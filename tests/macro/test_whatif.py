@@ -206,7 +206,7 @@ def test_a_changed_program_that_ends_by_itself_costs_its_own_figure_alone(
     words = (str(tmp_path / "train.py"), "heap-keep", "huge-pages", "--budget", "20s", "-o", str(path))
     ran = in_process(capsys, main, ["whatif", *words])
     told = {x["change"]: x for x in lines(path) if x["kind"] == "prediction"}
-    assert "heap-keep: the script ended by itself; what was timed until then counts" in ran.err, ran.err
+    assert "heap-keep: the script ended by itself; its earlier rounds count" in ran.err, ran.err
     assert (told["heap-keep"]["measured"] is None) == (
         told["heap-keep"]["reason"] == "too few rounds: a longer --budget"
     )

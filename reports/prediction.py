@@ -63,7 +63,7 @@ def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
         resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *known)))
         word = "more than" if abs(beyond) > resolution else "within"
         error = units.seconds(resolution)
-        yield f"  {x.change}: interaction, beyond the sum of single effects, {units.signed(beyond)}, {word} its error, {error}"
+        yield f"  {x.change}: interaction (beyond the sum) {units.signed(beyond)}, {word} its error, {error}"
 
 
 def _row(x: Prediction) -> tuple[str, ...]:

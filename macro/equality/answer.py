@@ -125,14 +125,14 @@ def _read(question: Question, process: Process) -> Answer:
 
     hello, built = process.expect("hello"), process.expect("built")
     if not isinstance(built.get("parameters"), dict):
-        raise LaunchError("its work() names no parameters: {name: count}")
+        raise LaunchError("its work() returns no parameters: {name: count}")
     reply = process.expect("equal", PATIENCE)
     path = Path(reply["arrays"])
     try:
         with np.load(path) as arrays:
             kept = {name: arrays[name] for name in arrays.files}
     except ValueError as error:  # arrays of Python objects
-        raise LaunchError(f"its arrays cannot be read: {error}") from None
+        raise LaunchError(f"its answer's arrays cannot be read: {error}") from None
     path.unlink()
     if question.seed is not None:
         shutil.rmtree(path.parent)  # a gigabyte for a large network

@@ -105,7 +105,7 @@ def test_an_interpreter_is_tried_before_it_is_taken(tmp_path: Path, monkeypatch:
 
 
 def test_a_python_that_is_nowhere_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unavailable, match=r"no Python 3\.98: pyenv install 3\.98, or PYTHON3_98="):
+    with pytest.raises(Unavailable, match=r"Python 3\.98 not found: pyenv install 3\.98, or set PYTHON3_98="):
         environments.interpreter("3.98")
 
 

@@ -216,7 +216,7 @@ def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
 
     single = made("a", -0.1), made("b", -0.1)
     for seconds, words in ((-0.3, "−100 ms, more than"), (-0.19, "+10.0 ms, within")):
-        line = f"  a+b: interaction, beyond the sum of single effects, {words} its error, 34.6 ms"
+        line = f"  a+b: interaction (beyond the sum) {words} its error, 34.6 ms"
         assert line in prediction.text([*single, made("a+b", seconds)])
     other = replace(made("a+b", -0.3), contest="another")
     text = prediction.text([*single, other])

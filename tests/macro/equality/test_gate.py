@@ -73,9 +73,13 @@ def verdict(folder: Path, method: str, change: str, network: Network = TINY) -> 
 @pytest.mark.parametrize(
     ("method", "change", "why"),
     [
-        ("work", "del found['parameters']", "its work() names no parameters"),
-        ("work", "found['parameters'] = [1]", "its work() names no parameters"),
-        ("gradients", "found = dict((k, v.astype(object)) for k, v in found.items())", "its arrays cannot be read: "),
+        ("work", "del found['parameters']", "its work() returns no parameters"),
+        ("work", "found['parameters'] = [1]", "its work() returns no parameters"),
+        (
+            "gradients",
+            "found = dict((k, v.astype(object)) for k, v in found.items())",
+            "its answer's arrays cannot be read: ",
+        ),
         ("step", "import os; os._exit(4)", "ends its process with exit code 4"),
     ],
 )

@@ -186,9 +186,9 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
     if not all(flat) and any(x.ceiling for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
-        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
+        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where lower"))
     if full:
-        sheet.entries.append((_style.handle(**FULL), "a cache is full (as the system tells of it)"))
+        sheet.entries.append((_style.handle(**FULL), "a cache is full (size by the system)"))
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)

@@ -57,7 +57,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
     shown, left = layers[: _axes.MOST], layers[_axes.MOST :]
     defaults = ", ".join(dict.fromkeys(default.variant for _, default, _ in _searches(run)))
-    title = "What does the default cost, against the fastest of a search?"
+    title = "How much slower is the default than the fastest of a search?"
     sheet = _style.Sheet(title, [f"default: {defaults}", _style.where(run)])
     sheet.notes.append(
         "The fastest was chosen in other rounds than these: in its own it was lucky. Hollow, at 1: none was faster "

@@ -31,7 +31,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     chosen = sorted(contests, key=lambda contest: -width(contest))[:MOST]
     looks = _style.looks(run)
     sheet = _style.Sheet(
-        "Samples in the order taken: time of one use, round by round", [_style.where(run)], _signs(chosen)
+        "Samples in the order measured: time of one use, round by round", [_style.where(run)], _signs(chosen)
     )
     rest = Counter(contest.contest.partition("/")[0] for contest in contests if contest not in chosen)
     if rest:
@@ -82,11 +82,11 @@ def _share(x: Comparison) -> float:
 def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
     entries: list[tuple[Any, str]] = [
         (_style.handle(color=_style.SOFT, marker="o", markersize=4), "a sample"),
-        (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of the accepted"),
+        (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of accepted rounds"),
     ]
     if any(x.rejected for contest in contests for x in cases(contest)):
         sign = _style.handle(color=_style.INK, marker="x")
-        entries.append((sign, "rejected: lost time to others (on the edge: beyond it)"))
+        entries.append((sign, "rejected: lost time to other processes (at the edge: off scale)"))
     return entries
 
 

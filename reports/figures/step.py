@@ -130,7 +130,7 @@ def _picture(breakdown: Breakdown, run: Run) -> Figure:
     _tree(tree, breakdown, placed, scale)
     _bars(below, breakdown, bars, scale)
     _axes.ticks(below.yaxis, range(len(names)), [_style.shown(name) for name in names])
-    for axes, words in ((tree, "By module; below a box is what it consists of"), (below, "By kind of work, summed up")):
+    for axes, words in ((tree, "By module; below a box are its parts"), (below, "By kind of work, summed up")):
         _frame(axes, breakdown, most, words)
     return figure
 

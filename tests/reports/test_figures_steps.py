@@ -222,7 +222,7 @@ def test_only_what_was_predicted_and_measured_is_a_point() -> None:
     }
     assert points == {(-11.0, -10.0), (-30.0, -40.0)}
     assert {text.get_text() for text in axes.texts} == {"heap-keep", "threads=2"}
-    assert figure.texts[0].get_text() == "2 changes of a step predicted and made: 1 confirmed, 1 refuted"
+    assert figure.texts[0].get_text() == "2 changes of a step predicted and timed: 1 confirmed, 1 refuted"
     figure = drawn(AFTER, replace(AFTER, id="other", network="large"))
     (axes,) = figure.axes
     assert {text.get_text() for text in axes.texts} == {f"heap-keep, {name} pytorch" for name in ("small", "large")}

@@ -93,12 +93,12 @@ def test_it_stands_beside_the_interval() -> None:
 
 
 def test_where_it_is_not_known_it_is_said() -> None:
-    unknown = "between runs: not known here (%s)"
+    unknown = "between runs: unknown (%s)"
     for path, says in (
         ("cpu", unknown % "cpu" + ", run micro.selftest --full"),
         ("event", unknown % "event"),
         ("generations", unknown % "generations"),
-        ("wall threads", "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
+        ("wall threads", "between runs: wall 1 %; unknown (threads), run micro.selftest --full"),
         ("", None),
     ):
         run = told(tuple(path.split()))

@@ -201,7 +201,7 @@ def tries(step: Breakdown) -> list[str]:
 
 def test_a_busy_machine_is_in_the_first_two_lines() -> None:
     assert "This machine was busy" not in "".join(advice.sentences(a_step(busy=0.05)))
-    assert advice.sentences(a_step(busy=0.4))[1].startswith("This machine was busy: others took 40% of")
+    assert advice.sentences(a_step(busy=0.4))[1].startswith("This machine was busy: other processes took 40% of")
 
 
 @pytest.mark.parametrize(

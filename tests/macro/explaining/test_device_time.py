@@ -197,9 +197,9 @@ def test_the_command_says_it_and_writes_it(tmp_path: Path, capsys: pytest.Captur
     ran: Ran = in_process(capsys, explain.main, [str(REAL), "--step", FORWARD, "--json", str(path)])
     assert ran.code == 0
     assert ran.out.startswith(
-        "NVIDIA A100-PG509-200, 79.7 ms: kernels run in 6.6 % of the time, copies and clears beside none "
+        "NVIDIA A100-PG509-200, 79.7 ms: kernels run in 6.6 % of the time, copies and clears alone "
     )
-    assert "To try: fewer and larger launches" in ran.out and "cudnn_ampere_scudnn_128x64_relu" in ran.out
+    assert "To try: fewer, larger launches" in ran.out and "cudnn_ampere_scudnn_128x64_relu" in ran.out
     (told,) = json.loads(path.read_text())["devices"]
     assert Account(**{**told, "each": []}).kernels == pytest.approx(0.00528, abs=1e-5)
     with pytest.raises(UsageError, match=r"--step nothing: this trace has \[param\|cuda\]"):

@@ -187,7 +187,7 @@ def test_a_full_disk_costs_what_is_not_in_the_file_yet(
     def full(self: store.RunFile, record: object) -> None:
         count.append(record)
         if len(count) > 5:
-            raise store.Unwritable("-o run.jsonl: No space left on device; 0 finished contests are in it: make room")
+            raise store.Unwritable("-o run.jsonl: No space left on device; 0 finished contests are kept: free space")
         write(self, record)
 
     monkeypatch.setattr(store.RunFile, "_write", full)

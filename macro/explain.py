@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("network", help="fcn-s, alexnet-r, …, or a file: net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
     options.add_argument("b", help="the framework to compare A with; may be A itself, in another setting")
-    options.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
+    options.add_argument("--phase", choices=PHASES, default="step", help="phase to explain (step)")
     options.add_argument("--batch", type=int, metavar="N", help="samples per step (the network's)")
     options.add_argument("--threads", default="1", metavar="N", help="threads of both (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="heap of both, or A's and B's: default,keep")

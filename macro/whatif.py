@@ -84,7 +84,7 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
     options = OneLineParser(f"python -m macro {name}", description=about, allow_abbrev=False)
     options.add_argument("network", help="fcn-s, alexnet-r, …, or a file: net.json, net.py:NAME")
     options.add_argument("framework", help="the framework whose step is changed: pytorch, jax, …")
-    options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
+    options.add_argument("--phase", choices=PHASES, default="step", help="phase to time (step)")
     options.add_argument("--batch", type=int, metavar="N", help="samples per step (the network's)")
     options.add_argument("--threads", default="1", metavar="N", help="threads of the unchanged step (1)")
     options.add_argument("--heap", default="default", metavar="WORD", help="heap of the unchanged step: default, keep")

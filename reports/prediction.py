@@ -33,7 +33,7 @@ def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
     where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a user's program has none
     yield (
         f"A {first.phase} of {first.network}{where}, {threads}, takes {units.seconds(first.step)}. "
-        "Difference of this time by each change (negative: faster; 90 % intervals):"
+        "Effect of each change on this time (negative: faster; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])
     resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}

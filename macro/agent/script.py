@@ -205,7 +205,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         return "usage", str(error), 2
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return "ended", "" if not code else f"it exits with {stop.code}", code
+        return "ended", "" if not code else f"it exited with {stop.code}", code
     except BaseException as error:
         watching.blocks.leave()
         kind, value, trace = sys.exc_info()

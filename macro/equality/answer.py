@@ -43,8 +43,8 @@ class Answer:
     def wide(self) -> str | None:
         """First deviation from single precision in the model's report or the arrays; None if there is none."""
         if "32" not in str(self.built.get("dtype")):
-            return f"it computes in {self.built.get('dtype')}"
-        return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
+            return f"computes in {self.built.get('dtype')}"
+        return next((f"{name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
 
 
 @dataclass(frozen=True)

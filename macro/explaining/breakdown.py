@@ -260,16 +260,12 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
     if perf.missing() or not perf.sees_kernel():
         return []
     step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
-    seen, which = (breakdown.system["a"], "of plain ones") if watched is None else (watched, "of these")
+    seen, which = (breakdown.system["a"], "of plain steps") if watched is None else (watched, "of the same steps")
     sampled = sum(breakdown.share(name) for name in SYSTEM) * step
     errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
     off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
     verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"
-    return [
-        Witness(
-            OPERATING, sampled, seen, verdict, f"samples of watched steps; the operating system's accounting {which}"
-        )
-    ]
+    return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its accounting {which}")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:

@@ -24,8 +24,8 @@ KINDS = {  # words for the forward passes of layers, by the layer's kind
 }
 INSIDE = {
     "forward": "the {}, biases and activations of one batch",
-    "gradient": "forward, loss and every gradient but the input's",
-    "step": "forward, loss, every gradient but the input's, and the update",
+    "gradient": "forward, loss and every gradient except the input's",
+    "step": "forward, loss, every gradient except the input's, and the update",
 }
 WAITS = 0.01  # least share of a step of a difference in system time that is reported
 BUSY = 0.1  # least difference in busy cores that is reported
@@ -39,7 +39,7 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     flops = net.flops(plan.batch, plan.phase)
     lines = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "
-        f"{net.parameters / 1e6:.1f} M parameters; inside: {_inside(plan)}; the batch is in memory, nothing is "
+        f"{net.parameters / 1e6:.1f} M parameters; includes {_inside(plan)}; the batch is in memory, nothing is "
         "loaded."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
@@ -119,7 +119,7 @@ def _sentence(result: Result, timed: list[Result]) -> str:
     near = ""
     if least is not None and least.seconds and least is not result:
         near = f", {_times(result, least, timed)}"
-    kind = "the GPU's own" if result.clock == "event" else "wall"
+    kind = "GPU" if result.clock == "event" else "wall"
     if result.clock == "cpu":
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
         kind = "processor and waiting" if waits else "processor"

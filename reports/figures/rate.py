@@ -98,7 +98,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         sheet = _style.Sheet(words[0], words[1:])
         untimed = len(group.measured) - len(timed)  # cases without work have a time and no rate
         if untimed:
-            sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
+            sheet.notes.append(f"Not drawn, as they have no time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
         full = cache_sizes(run, timed, sweep.field) if sweep else {}
         pictures.append((group.slug, _lines(sheet, content, sweep, full) if sweep else _table(sheet, content)))

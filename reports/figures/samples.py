@@ -42,7 +42,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         )
     more = sum(max(0, len(cases(contest)) - CASES) for contest in chosen)
     if more:
-        sheet.notes.append(f"Of a contest its first {CASES} cases are shown; {more} are left out.")
+        sheet.notes.append(f"Shown are the first {CASES} cases of a contest; {more} are left out.")
     counts = [min(CASES, len(cases(contest))) for contest in chosen]
     heights = [HEAD + math.ceil(count / ABREAST) * _step(count) for count in counts]
     figure = sheet.figure(sum(heights))

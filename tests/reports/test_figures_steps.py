@@ -111,7 +111,7 @@ def test_the_largest_are_shown_and_the_others_told(more: int) -> None:
     figure = one(regret.draw(run(*(x for i, problem in enumerate(every) for x in searched(problem, 2 - 0.01 * i)))))
     (axes,) = figure.axes
     assert len(axes.get_yticklabels()) == _axes.MOST
-    assert ("3 layers more are left out, none above 1.60." in words(figure)) == bool(more)
+    assert ("3 more layers are left out, none above 1.60." in words(figure)) == bool(more)
 
 
 PROBLEM = {"network": "fcn-s", "batch": 64, "phase": "step", "division": "default"}
@@ -187,7 +187,7 @@ def test_changes_of_a_step_are_called_by_their_names_alone() -> None:
     figure = one(steps.draw(steps_of(*results)))
     (axes,) = figure.axes
     told = [x.get_text() for x in axes.get_yticklabels()]
-    assert told == ["my/own.py", "heap-keep", "unchanged, once more", "unchanged"]
+    assert told == ["my/own.py", "heap-keep", "unchanged, control run", "unchanged"]
     assert "A step of fcn-s: from 200 ms with my/own.py to 500 ms unchanged" in words(figure)
     assert _groups.case_labels(results) == told[::-1]
 

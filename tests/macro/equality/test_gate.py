@@ -102,7 +102,7 @@ def test_what_gives_no_answer_is_not_compared(tmp_path: Path, method: str, chang
             "found = dict((k, v.astype('f2')) for k, v in found.items())",
             "its gradient.fc1.weight is float16",
         ),
-        ("work", "found['dtype'] = 'bfloat16'", "it computes in bfloat16, not in single precision"),
+        ("work", "found['dtype'] = 'bfloat16'", "computes in bfloat16, not in single precision"),
         ("loss", "found = float('nan')", "loss 0 differs by nan times its bound"),
         ("gradients", "found['out.bias'][:] = np.nan", "gradient.out.bias differs by nan times its bound"),
     ],

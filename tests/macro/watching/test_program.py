@@ -159,9 +159,9 @@ def test_a_script_without_a_step_is_told_what_to_do(
         ),
         ([ended("ended")], LaunchError, "train.py: ended without a step that could be detected: mark steps by"),
         (
-            [ended("ended", "it exits with 2")],
+            [ended("ended", "it exited with 2")],
             LaunchError,
-            "was watched: it exits with 2 (the script's arguments follow",
+            "was watched: it exited with 2 (the script's arguments follow",
         ),
         ([ended("ended", steps=5)], LaunchError, "(5 steps): let the script run longer, e.g. more epochs"),
         ([HELLO, ended("ended")], LaunchError, "train.py: ended before enough steps were watched: let the script run"),

@@ -86,7 +86,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     about = zip(names, threads, heaps, strict=True)
     sides = [_side(*side, variables, devices[0]) for side in about]
     if threads[0] != threads[1]:
-        raise UsageError(f"--threads {words.threads}: must be the same for both sides, as CPU times are compared")
+        raise UsageError(f"--threads {words.threads}: must be the same for both sides, as it selects the clock")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
     return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
 

@@ -64,7 +64,7 @@ class RunFile:
             self._resume(path, environment)
         else:
             raise Unreadable(
-                f"-o {path}: file exists: name another file, or continue its run with --resume, if the command "
+                f"-o {path}: file is not empty: name another file, or continue its run with --resume, if the command "
                 "has this option"
             )
 

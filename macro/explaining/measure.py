@@ -100,7 +100,7 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
 def _summary(kept: Kept) -> str:
     processes = len(recording.counting(recording.pairs(kept.rounds)))
     plural = "es" * (processes > 1)
-    where = f"; kept in {kept.file.path}, --resume continues" if kept.file.path else "; lost, as -o FILE was not given"
+    where = f"; kept in {kept.file.path}, --resume continues" if kept.file.path else "; not kept without -o FILE"
     return f"explained from {kept.count()} rounds of {processes} process{plural} of each{where * (not kept.full)}"
 
 

@@ -70,7 +70,7 @@ def _interrupted(file: RunFile) -> str:
         return "interrupted before any result"
     program = any(not prediction.batch for prediction in file.run.predictions)  # a script cannot be resumed
     there = (
-        f"kept in {file.path}" + ", --resume continues" * (not program) if file.path else "lost; -o FILE keeps results"
+        f"kept in {file.path}" + ", --resume continues" * (not program) if file.path else "not kept without -o FILE"
     )
     return f"interrupted after {' and '.join(kept)}: {there}"
 

@@ -196,7 +196,7 @@ def test_a_file_that_holds_something_is_not_written_over(path: Path) -> None:
     whole = path.read_bytes()
     with pytest.raises(
         store.Unreadable,
-        match=r"file exists: name another file, or continue .* with --resume, if the command has this option$",
+        match=r"file is not empty: name another file, or continue .* with --resume, if the command has this option$",
     ):
         store.RunFile(path, ENVIRONMENT)
     assert path.read_bytes() == whole

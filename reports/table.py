@@ -342,8 +342,8 @@ def burst(run: Run) -> str | None:
     megahertz = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
     clocks = f" ({min(megahertz):.0f} to {max(megahertz):.0f} MHz)" if megahertz else ""
     return (
-        f"GPU visits last about a millisecond, at boost clocks{clocks}; clocks of sustained work are lower. Between "
-        "two kernels of a graph pass about 1 µs, which are part of the time, so ratios of very short kernels "
+        f"GPU visits last about a millisecond, at boost clocks{clocks}; sustained clocks are lower. The gap of about 1 µs "
+        "between two kernels of a graph is part of their time, so ratios of very short kernels "
         "are biased towards 1."
     )
 
@@ -365,5 +365,5 @@ def seconds(run: Run) -> str:
         parts.insert(1, f"{witnesses} timed visits compared with float64{share}")
     if run.contests and all("wall" in contest.seconds for contest in run.contests):
         rest = max(0.0, spent["wall"] - sum(spent[name] for name in PHASES))
-        parts.append(f"other {rest:.1f} s: total {spent['wall']:.1f} s")
+        parts.append(f"other {rest:.1f} s; total {spent['wall']:.1f} s")
     return "; ".join(parts)

@@ -69,9 +69,7 @@ def _interrupted(file: RunFile) -> str:
     if not kept:
         return "interrupted before any result"
     program = any(not prediction.batch for prediction in file.run.predictions)  # a script cannot be resumed
-    there = (
-        f"kept in {file.path}" + ", --resume continues" * (not program) if file.path else "not kept without -o FILE"
-    )
+    there = f"kept in {file.path}" + ", --resume continues" * (not program) if file.path else "not kept without -o FILE"
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 

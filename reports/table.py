@@ -342,9 +342,9 @@ def burst(run: Run) -> str | None:
     megahertz = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
     clocks = f" ({min(megahertz):.0f} to {max(megahertz):.0f} MHz)" if megahertz else ""
     return (
-        f"GPU visits last about a millisecond, at boost clocks{clocks}; sustained clocks are lower. The gap of about 1 µs "
-        "between two kernels of a graph is part of their time, so ratios of very short kernels "
-        "are biased towards 1."
+        f"GPU visits last about a millisecond, at boost clocks{clocks}; sustained clocks are lower. The gap of about "
+        "1 µs between two kernels of a graph is part of their time, so ratios of very short kernels are biased towards "
+        "1."
     )
 
 

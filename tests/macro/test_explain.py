@@ -73,8 +73,8 @@ def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], withou
     told = json.loads(ran.out)
     identities(told)
     assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
-    assert any(x.startswith("no samples: perf is not here (Debian: apt-get install") for x in told["conditions"])
-    assert "no samples: perf is not here" in ran.err
+    assert any(x.startswith("no samples: perf is not installed (Debian: apt-get install") for x in told["conditions"])
+    assert "no samples: perf is not installed" in ran.err
     closed = told["closure"]["a"]
     assert closed["sampling"] is None and closed["naming"] is None and 0 < closed["span"] <= 1
     own = {"gemm", "element-wise", "reduction", "softmax and loss", "optimizer"}

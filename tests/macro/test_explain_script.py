@@ -169,7 +169,7 @@ def test_a_script_that_fails_leaves_no_run_file(tmp_path: Path) -> None:
 def test_without_perf_and_torch_nothing_can_be_told(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     told = explain(tmp_path / "own", MARKED)
-    assert told.code != 0 and "so that perf alone can tell: perf is not here" in last(told), told.err
+    assert told.code != 0 and "a script without PyTorch requires perf: perf is not installed" in last(told), told.err
 
 
 @pytest.mark.slow

@@ -143,7 +143,7 @@ def test_a_missing_package_is_a_reason(folder: Path) -> None:
 
 
 def test_an_answer_out_of_turn_ends_it(folder: Path) -> None:
-    with started(find("numpy"), folder) as process, pytest.raises(LaunchError, match="says 'hello' where 'built'"):
+    with started(find("numpy"), folder) as process, pytest.raises(LaunchError, match="sent 'hello' where 'built'"):
         process.expect("built")
 
 

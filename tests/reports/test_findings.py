@@ -124,7 +124,7 @@ def test_an_interval_that_excludes_0_beside_may_be_chance_is_explained(
     text = attribution.text(explanation(bars={"cause": (Bar("gemm", 0.3, 0.1, low, high, sure),)}))
     (row,) = (line for line in text.splitlines() if line.startswith("gemm "))
     assert row.endswith(says) and row.endswith("†") == ("†" in says)
-    assert ("† its own 95 % interval excludes 0" in text) == ("†" in says)
+    assert ("† its 95 % interval excludes 0" in text) == ("†" in says)
 
 
 def shared(percent: float, ceiling: str = "multiply-adds", dtype: str = "") -> Breakdown:

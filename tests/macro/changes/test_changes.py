@@ -74,7 +74,7 @@ def test_a_change_is_named_as_its_file() -> None:
 def test_what_a_change_of_ones_own_raises_is_why_it_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.replace('step.with_variables({"MINE": value})', "step.nothing"))
     why = changes.find(f"{tmp_path}/mine.py=3").refused(step())
-    assert why == "it raises AttributeError: 'Step' object has no attribute 'nothing' (mine.py, line 5)"
+    assert why == "raises AttributeError: 'Step' object has no attribute 'nothing' (mine.py, line 5)"
 
 
 def test_an_edit_is_of_a_program_where_no_variable_does_it() -> None:
@@ -138,7 +138,7 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
         ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
-        ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "lie as inputs x outputs"),
+        ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "stored as inputs x outputs"),
         ("compile", seen(**flags(compile=True)), "compiled"),
         ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
         ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),

@@ -93,9 +93,9 @@ def test_what_gives_no_answer_is_not_compared(tmp_path: Path, method: str, chang
 @pytest.mark.parametrize(
     ("method", "change", "why"),
     [
-        ("gradients", "del found['out.bias']", "it gives no gradient.out.bias"),
-        ("gradients", "found = {}", "it gives no gradient.fc1.weight"),
-        ("parameters", "del found['out.weight']", "it gives no after1.out.weight"),
+        ("gradients", "del found['out.bias']", "the answer lacks gradient.out.bias"),
+        ("gradients", "found = {}", "the answer lacks gradient.fc1.weight"),
+        ("parameters", "del found['out.weight']", "the answer lacks after1.out.weight"),
         ("parameters", "found['out.weight'] = found['out.weight'].T", "after1.out.weight differs by inf times"),
         (
             "gradients",

@@ -188,8 +188,8 @@ def test_steps_that_move_nothing_prove_nothing(tmp_path: Path) -> None:
     ("bounds", "told"),
     [
         ((1e-4, 1e-4), []),
-        ((1e-4, 1.0), ["weights after 10 steps are moved by rounding as far as by the steps, and prove nothing"]),
-        ((1.0, 1e-4), ["weights after 1 step are moved by rounding as far as by the steps, and prove nothing"]),
+        ((1e-4, 1.0), ["weights after 10 steps prove nothing, as rounding changes them as much as the steps"]),
+        ((1.0, 1e-4), ["weights after 1 step prove nothing, as rounding changes them as much as the steps"]),
         ((1.0, 1.0), None),
     ],
 )

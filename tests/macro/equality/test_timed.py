@@ -93,7 +93,7 @@ def test_what_differs_at_one_batch_alone_is_found(
 @pytest.mark.parametrize(
     ("who", "changed", "why"),
     [
-        ("jax", None, "it gives no gradient.fc1.weight, at batch 16"),
+        ("jax", None, "the answer lacks gradient.fc1.weight, at batch 16"),
         ("jax", np.full(30, np.nan, np.float32), "norm of gradient.fc1.weight at batch 16 differs by nan"),
         ("jax", np.ones((6, 5), np.float32), "gradient.fc1.weight at batch 16, of another shape, differs by inf"),
         ("pytorch", np.full(30, np.nan, np.float32), None),

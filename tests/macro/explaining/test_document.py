@@ -101,7 +101,7 @@ def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.Mon
     conditions = document.explain(PLAN, sides, 3.0).conditions
     assert "perf may not sample the kernel: the operating system's time is in the residual" in conditions
     assert "jax has no tracer spans: only causes, no rows, for both sides" in conditions
-    assert not any("numpy tells no spans" in x for x in conditions)
+    assert not any("numpy has no tracer spans" in x for x in conditions)
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
     conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions
     assert conditions[0] == "no samples: no perf; the operating system's time is included in the rows"

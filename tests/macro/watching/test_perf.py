@@ -105,7 +105,7 @@ def test_nothing_is_left_of_a_perf_that_failed(tmp_path: Path, monkeypatch: pyte
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         sampler = Sampler(process.pid, tmp_path)
         sampler._process.wait()
-        with pytest.raises(LaunchError, match="perf took no samples: no such event"):
+        with pytest.raises(LaunchError, match="perf recorded no samples: no such event"):
             sampler.read()
         sampler.close()
         assert not [x for x in sampler.fifos if Path(x).exists()]

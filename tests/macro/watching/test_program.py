@@ -181,7 +181,7 @@ def test_each_early_end_is_a_line(
 
 def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
     fake = Program(most=-1, last=Died("ends its process with exit code 0"))
-    with pytest.raises(UsageError, match=r"--python python: no Python 3\.9 or later that runs scripts: ends its"):
+    with pytest.raises(UsageError, match=r"--python python: not a Python 3\.9 or later that runs scripts: ends its"):
         watched(fake)
 
 
@@ -284,7 +284,7 @@ def test_an_interrupt_while_rounds_are_read_loses_one_at_most(monkeypatch: pytes
 
 def test_an_answer_of_another_kind_is_an_error() -> None:
     fake: Any = Program({"kind": "heap", "done": True})
-    with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):
+    with pytest.raises(LaunchError, match=r"train\.py: sent 'heap' where 'block' was expected"):
         ScriptObserver(SCRIPT, fake, lambda text: None).block(1)
 
 

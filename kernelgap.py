@@ -71,7 +71,7 @@ def main() -> int:
         by_module: dict[str, list[str]] = {}
         for command, (module, _) in modules.items():
             by_module.setdefault(module.partition(".")[0], []).append(command)
-        about = {"kernels": "what is here", "micro": "kernels by themselves", "macro": "networks and programs"}
+        about = {"kernels": "this machine", "micro": "kernels by themselves", "macro": "networks and programs"}
         for room, names in by_module.items():
             print(f"{about.get(room, 'run files')}: {', '.join(names)}")
         return 0
@@ -84,7 +84,7 @@ def main() -> int:
             print("a checkout that is not installed")
         return 0
     if name not in modules:
-        print(f"kernelgap: no command {name}; there are {', '.join(modules)}", file=sys.stderr)
+        print(f"kernelgap: no command {name}; choose from {', '.join(modules)}", file=sys.stderr)
         return 2
     if not PREFIX and sys.path[0] != str(FOLDER):
         sys.path.insert(0, str(FOLDER))

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"python -m macro {name}: {about}")
         return 0
     if words[0] not in by_name:
-        print(f"macro: no command {words[0]}; there are {', '.join(by_name)}", file=sys.stderr)
+        print(f"macro: no command {words[0]}; choose from {', '.join(by_name)}", file=sys.stderr)
         return 2
     return guarded(f"macro {words[0]}", lambda: _ran(words[0], words[1:]))
 

@@ -1,4 +1,4 @@
-"""What would make a step faster on this machine? Every change that applies is predicted, the best are made and told."""
+"""What would make a step faster on this machine? Predict every applicable change, then time the best."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from reports.store import RunFile
 
 STARTS = 5  # sequential starts of a script (watching, observing changes, two turns), to forecast the duration
-SHARES = "15 %% for kernels alone, half or more for turns"  # of --budget
+SHARES = "15 %% for kernels by themselves, half or more for timing in turns"  # of --budget
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's parser for a network's step."""
-    return _with_shell(whatif.step_options("advise", __doc__, "5m", f"of all but proofs of equal work: {SHARES}"))
+    return _with_shell(whatif.step_options("advise", __doc__, "5m", f"total without proofs of equal work: {SHARES}"))
 
 
 def _with_shell(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    options.add_argument("--shell", metavar="FILE", type=Path, help="write what sets the winners, to be sourced")
+    options.add_argument("--shell", metavar="FILE", type=Path, help="write the best settings as a file to source")
     return options
 
 
@@ -34,15 +34,15 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code, or the exit code for the signal that stopped it."""
     from macro.running import session
 
-    of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"of all: {SHARES}"))
+    of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"total time: {SHARES}"))
     words, step, seconds = whatif.parsed(argv, parser(), of_script)
     if words.shell is not None and words.shell.exists():
-        raise UsageError(f"--shell {words.shell}: there is such a file: name another")
+        raise UsageError(f"--shell {words.shell}: file exists; name another file")
     if words.shell is not None and not words.shell.parent.is_dir():
-        raise UsageError(f"--shell {words.shell}: there is no such folder")
+        raise UsageError(f"--shell {words.shell}: the folder does not exist")
     outputs, shell = outputs_of(vars(words)), list[str]()
     if words.shell and outputs.output and words.shell.resolve() == outputs.output.resolve():
-        raise UsageError(f"--shell {words.shell}: -o has that file: name another")
+        raise UsageError(f"--shell {words.shell}: -o writes the same file; name another file")
 
     def measure(file: RunFile) -> None:
         from macro.predicting import advice

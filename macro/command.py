@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 DEFAULT = "numpy,kernels-only,pytorch,jax"
 REFUSED = {  # variables that --set refuses, as the adapters set them
-    "NPROC": "--threads says how many threads there are",
-    "MXNET_CPU_WORKER_NTHREADS": "--threads says how many threads there are",
-    "KERAS_BACKEND": "--frameworks says which, as keras-jax",
-    "KERAS_HOME": "it is a folder of the environment's",
-    "JAX_PLATFORMS": "--device says where",
+    "NPROC": "use --threads instead",
+    "MXNET_CPU_WORKER_NTHREADS": "use --threads instead",
+    "KERAS_BACKEND": "choose the backend by --frameworks, e.g. keras-jax",
+    "KERAS_HOME": "the suite sets it, to a folder of the environment",
+    "JAX_PLATFORMS": "use --device instead",
 }
-INSTEAD = {"--division": "type python -m macro advise NETWORK FRAMEWORK --shell FILE, which writes what to set"}
+INSTEAD = {"--division": "use python -m macro advise NETWORK FRAMEWORK --shell FILE, which writes the settings"}
 LETTERS = string.ascii_lowercase[1:]  # suffixes of control runs
 
 
@@ -35,27 +35,27 @@ def parser(command: str, about: str | None, several: bool = False) -> argparse.A
     """Return a parser with the options of commands that run frameworks; `several`: --batch takes a list."""
     options = Parser(f"python -m macro {command}", description=about, allow_abbrev=False)
     options.instead = INSTEAD
-    options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or of your own, net.json, net.py:NAME")
+    options.add_argument("network", help="fcn-s, alexnet-r, resnet-56, …, or a file: net.json, net.py:NAME")
     options.add_argument("--frameworks", default=DEFAULT, metavar="NAMES", help=f"comma-separated ({DEFAULT})")
     if several:
-        options.add_argument("--batch", metavar="N", help="samples of a step (the network's own), or several: 16,32,64")
+        options.add_argument("--batch", metavar="N", help="samples per step (the network's), or a list: 16,32,64")
     else:
-        options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    options.add_argument("--threads", default="1", metavar="N", help="threads of every framework (1)")
+        options.add_argument("--batch", type=int, metavar="N", help="samples per step (the network's)")
+    options.add_argument("--threads", default="1", metavar="N", help="threads per framework (1)")
     add_variables(options)
     return options
 
 
 def add_device(options: argparse.ArgumentParser, several: bool = False) -> None:
     """Add --device, where steps run; `several`: it takes a list."""
-    more = ", or several: cpu,cuda:0" if several else ""
+    more = ", or a list: cpu,cuda:0" if several else ""
     options.add_argument("--device", default="cpu", metavar="NAME", help=f"cpu, cuda:0, fake (cpu){more}")
 
 
 def add_variables(options: argparse.ArgumentParser) -> None:
     """Add --set, environment variables of every framework's process."""
     options.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of every framework's process"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="set an environment variable in all processes"
     )
 
 
@@ -70,7 +70,7 @@ def batch(asked: int | None, net: Network) -> int:
     """Return the requested batch size, or the network's if None. Raises UsageError."""
     count = net.batch if asked is None else asked
     if count < 1:
-        raise UsageError(f"--batch {asked}: take 1 or more")
+        raise UsageError(f"--batch {asked}: must be 1 or more")
     return count
 
 
@@ -79,16 +79,16 @@ def batches(text: str | None, net: Network) -> list[int]:
     try:
         counts = [None] if text is None else [int(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"--batch {text}: a whole number, or several: 16,32,64") from None
+        raise UsageError(f"--batch {text}: must be a whole number, or a list: 16,32,64") from None
     return list(dict.fromkeys(batch(count, net) for count in counts))
 
 
 def check(words: argparse.Namespace) -> None:
     """Check --runs and --resume. Raises UsageError."""
     if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
+        raise UsageError(f"--runs {words.runs}: must be 1 or more")
     if words.resume and words.output is None:
-        raise UsageError("--resume: it needs a run file, -o FILE")
+        raise UsageError("--resume: requires a run file, -o FILE")
 
 
 def frameworks(text: str) -> list[Framework]:
@@ -97,7 +97,7 @@ def frameworks(text: str) -> list[Framework]:
 
     asked = names() if text == "all" else [name for name in text.split(",") if name]
     if not asked:
-        raise UsageError(f"--frameworks {text}: name at least one; there are {', '.join(names())}")
+        raise UsageError(f"--frameworks {text}: name at least one of {', '.join(names())}")
     return [find(name) for name in twins(asked)]
 
 
@@ -117,7 +117,7 @@ def words(text: str, option: str, choices: Sequence[str]) -> list[str]:
     chosen = text.split(",")
     for word in chosen:
         if word not in choices:
-            raise UsageError(f"{option} {word or text}: there are {', '.join(choices)}")
+            raise UsageError(f"{option} {word or text}: choose from {', '.join(choices)}")
     return chosen
 
 
@@ -133,7 +133,7 @@ def devices(text: str) -> list[str]:
     names: dict[str, None] = {}
     for name in text.split(","):
         if not re.fullmatch(r"cpu|fake|cuda(:\d+)?", name):
-            raise UsageError(f"--device {name}: there are cpu, cuda:0 (cuda:1, …) and fake")
+            raise UsageError(f"--device {name}: choose from cpu, cuda:0 (cuda:1, …), fake")
         kind = kind_of(name)
         full = kind.first if name == kind.name else name
         if reason := missing(full):
@@ -146,7 +146,7 @@ def elsewhere(framework: Framework, device: str) -> str | None:
     """Return the reason why a framework cannot run steps on a device, or None."""
     if device.partition(":")[0] in framework.devices:
         return None
-    return f"{framework.name} has no steps on {device} here, but on {' and '.join(framework.devices)}"
+    return f"{framework.name} runs only on {' and '.join(framework.devices)} in this suite, not on {device}"
 
 
 def variables(texts: Sequence[str]) -> dict[str, str]:
@@ -155,7 +155,7 @@ def variables(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise UsageError(f"--set {text}: give NAME=VALUE")
+            raise UsageError(f"--set {text}: must be NAME=VALUE")
         if why := (dict.fromkeys(POOLS, REFUSED["NPROC"]) | REFUSED).get(name):
             raise UsageError(f"--set {text}: {why}")
         values[name] = value
@@ -169,7 +169,7 @@ def threads(text: str) -> list[int]:
     try:
         counts = [int(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"--threads {text}: a whole number, or several: 1,2") from None
+        raise UsageError(f"--threads {text}: must be a whole number, or a list: 1,2") from None
     for count in counts:
         if not 1 <= count <= cores():
             raise UsageError(f"--threads {count}: this process may use 1 to {cores()} cores")

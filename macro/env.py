@@ -23,19 +23,19 @@ def parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
     options = OneLineParser("python -m macro env", description=__doc__, allow_abbrev=False)
     actions = options.add_subparsers(dest="action", required=True, metavar="create|list|remove")
-    for action, about in (("create", "make it from its recipe, then try it"), ("remove", "delete it")):
+    for action, about in (("create", "create from a recipe, then test"), ("remove", "delete")):
         sub = actions.add_parser(action, help=about, description=about, allow_abbrev=False)
-        sub.add_argument("name", nargs="+", help="a framework or its environment; all")
+        sub.add_argument("name", nargs="+", help="a framework, an environment, or all")
         sub.add_argument("-q", dest="quiet", action="store_true", help="no progress")
         if action == "create":
             sub.add_argument(
                 "--wheels",
                 metavar="FOLDER",
                 type=Path,
-                help="take packages from here and from no index; `pip download -d FOLDER` fills it elsewhere",
+                help="install from this folder, not an index; `pip download -d FOLDER` elsewhere fills it",
             )
-    sub = actions.add_parser("list", help="what is there, what it weighs, what runs", allow_abbrev=False)
-    sub.add_argument("--try", dest="again", action="store_true", help="start every framework again")
+    sub = actions.add_parser("list", help="show environments, sizes, and what runs", allow_abbrev=False)
+    sub.add_argument("--try", dest="again", action="store_true", help="test every framework again")
     return options
 
 
@@ -74,9 +74,9 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
         record = environments.kept(environment)
         runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
         if record.get("recipe") != environment.digest or not runs:
-            why = "made from another recipe" if runs else "something in it does not run"
+            why = "made from another recipe" if runs else "a framework in it does not run"
             raise UsageError(
-                f"{environment.name}: it is there, {why}: python -m macro env remove {environment.name}, then again"
+                f"{environment.name}: exists, but {why}: python -m macro env remove {environment.name}, then create"
             )
     else:
         record = environments.create(environment, wheels, say)
@@ -91,7 +91,7 @@ def tried(environment: Environment, record: dict[str, Any], say: Callable[[str],
     lacking = environments.missing(environment)
     record["rows"] = {}
     for row in environment.rows:
-        say(f"{environment.name}: trying {row.name}")
+        say(f"{environment.name}: testing {row.name}")
         why = lacking.get(row.name)
         record["rows"][row.name] = {"runs": False, "why": why} if why else attempt(row)
     environments.keep(environment, record)
@@ -131,7 +131,7 @@ def _list(again: bool) -> int:
             print(line)
         failed |= any(not row["runs"] for row in record.get("rows", {}).values())
     suite = [name for name in names() if not find(name).recipe]
-    print(f"  the suite's own: {', '.join(suite)}")
+    print(f"  the suite's environment: {', '.join(suite)}")
     return int(failed)
 
 
@@ -141,13 +141,13 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
     head = f"  {environment.name:<11} Python {recipe['python']:<5}"
     if not record:
         rows = ", ".join(row.name for row in environment.rows)
-        broken = ", and the folder there is no environment" if environment.folder.exists() else ""
+        broken = ", and its folder holds no environment" if environment.folder.exists() else ""
         elsewhere = _suites(environment)
         return [
             f"{head} not made (about {recipe.get('megabytes', 0)} MB){broken}: "
             f"python -m macro env create {environment.name}   {rows}{elsewhere}"
         ]
-    stale = "" if record["recipe"] == environment.digest else "; made from another recipe than today's"
+    stale = "" if record["recipe"] == environment.digest else "; made from an older recipe"
     lines = [f"{head} {record['megabytes']} MB, made in {record['seconds']:.0f} s{stale}"]
     for name, row in record.get("rows", {}).items():
         if row["runs"]:
@@ -168,4 +168,4 @@ def _suites(environment: Environment) -> str:
         return ""
     if interpreter(environment.rows[0]) is None:
         return ""
-    return f"; until then from the suite's own environment ({package} {version})"
+    return f"; until then the suite's environment is used ({package} {version})"

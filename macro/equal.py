@@ -1,4 +1,4 @@
-"""Do these frameworks do the same work? Losses, gradients and steps from the same weights, against NumPy's."""
+"""Do frameworks do the same work? Compare losses, gradients and steps from the same weights with NumPy's."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def request(argv: Sequence[str]) -> EqualRequest:
     net = command.network(words.network)
     batch, counts = command.batch(words.batch, net), command.threads(words.threads)
     if len(counts) > 1:
-        raise UsageError(f"--threads {words.threads}: one number, of every framework")
+        raise UsageError(f"--threads {words.threads}: must be a single number, for all frameworks")
     rows = command.frameworks(words.frameworks)
     variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
-        raise UsageError(f"--device {words.device}: one name, for every framework")
+        raise UsageError(f"--device {words.device}: must be a single device, for all frameworks")
     if words.frameworks == command.DEFAULT:  # not all of them run on every device
         rows = [row for row in rows if not command.elsewhere(row, devices[0])] or rows
     if lacking := next((why for row in rows if (why := command.elsewhere(row, devices[0]))), None):

@@ -1,4 +1,4 @@
-"""Why does a step take its time, or A's longer than B's? Taken apart into kernels, a gap into named causes, in full."""
+"""Why does a step take its time, or A's longer than B's? Attribute the time to kernels, the gap to named causes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SECONDS = 40.0  # of watching, for each process
 EPILOG = (
-    "Of a program of your own: python -m macro explain train.py; its options: python -m macro explain train.py --help. "
-    "Of a GPU's trace by torch.profiler: python -m macro explain trace.json.gz"
+    "For a script: python -m macro explain train.py; its options: python -m macro explain train.py --help. "
+    "For a GPU trace by torch.profiler: python -m macro explain trace.json.gz"
 )
 Value = TypeVar("Value")
 
@@ -32,22 +32,22 @@ def parser() -> argparse.ArgumentParser:
 
     options = Parser("python -m macro explain", description=__doc__, epilog=EPILOG, allow_abbrev=False)
     options.instead = command.INSTEAD
-    options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
+    options.add_argument("network", help="fcn-s, alexnet-r, …, or a file: net.json, net.py:NAME")
     options.add_argument("a", help="a framework")
-    options.add_argument("b", help="the framework it is compared with; the same again where a setting differs")
-    options.add_argument("--phase", choices=PHASES, default="step", help="what is explained (step)")
-    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    options.add_argument("--threads", default="1", metavar="N", help="of both (1)")
-    options.add_argument("--heap", default="default", metavar="WORD", help="of both, or A's and B's: default,keep")
+    options.add_argument("b", help="the framework to compare A with; may be A itself, in another setting")
+    options.add_argument("--phase", choices=PHASES, default="step", help="phase to explain (step)")
+    options.add_argument("--batch", type=int, metavar="N", help="samples per step (the network's)")
+    options.add_argument("--threads", default="1", metavar="N", help="threads of both (1)")
+    options.add_argument("--heap", default="default", metavar="WORD", help="heap of both, or A's and B's: default,keep")
     command.add_device(options)
     command.add_variables(options)
-    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each (1)")
-    options.add_argument("--budget", metavar="TIME", help=f"time of watching ({SECONDS:.0f}s a run)")
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes per framework (1)")
+    options.add_argument("--budget", metavar="TIME", help=f"observation time ({SECONDS:.0f}s per run)")
     options.add_argument(
-        "--kernels", action="store_true", help="measure the named products by themselves too: what is left of each"
+        "--kernels", action="store_true", help="also measure the named products by themselves: the saving left in each"
     )
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
-    options.add_argument("--resume", action="store_true", help="go on with the run in -o FILE, if there is one")
+    options.add_argument("--resume", action="store_true", help="continue the run in -o FILE, if any")
     add_documents(options, "attribution")
     options.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
@@ -76,7 +76,9 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     heaps = _pair(command.heaps(words.heap), "--heap")
     variables, devices = command.variables(words.set), command.devices(words.device)
     if len(devices) > 1:
-        raise UsageError(f"--device {words.device}: one name, of both; macro run --device cpu,cuda:0 compares two")
+        raise UsageError(
+            f"--device {words.device}: must be a single device; macro run --device cpu,cuda:0 compares two"
+        )
     names = [words.a, words.b]
     if devices != ["cpu"]:
         _check_device(words)
@@ -84,7 +86,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     about = zip(names, threads, heaps, strict=True)
     sides = [_side(*side, variables, devices[0]) for side in about]
     if threads[0] != threads[1]:
-        raise UsageError(f"--threads {words.threads}: one number for both; steps on other threads are other clocks")
+        raise UsageError(f"--threads {words.threads}: must be the same for both sides, as it selects the clock")
     plan = Plan(net, command.batch(words.batch, net), words.phase, seconds, words.runs, asked=words.network)
     return ExplainRequest(plan, sides, words.kernels, outputs_of(vars(words)))
 
@@ -93,7 +95,7 @@ def _check_device(words: argparse.Namespace) -> None:
     """Raise UsageError for options that only apply to steps on a CPU."""
     asked = {"kernels": words.kernels, "json": words.json, "markdown": words.markdown, "figures": words.figures}
     if given := [option for option, value in asked.items() if value]:
-        raise UsageError(f"--{given[0]}: of steps on a processor alone; -o FILE keeps the traces of a GPU's")
+        raise UsageError(f"--{given[0]}: only for steps on a CPU; -o FILE keeps the traces of a GPU step")
 
 
 def _side(name: str, threads: int, heap: str, variables: dict[str, str], device: str) -> Side:
@@ -132,7 +134,7 @@ def _explain(asked: ExplainRequest) -> int:
         kept, code = measure.Kept(asked.plan, asked.sides, file, None if outputs.quiet else say), 0
         note = measure.finished(file.run)
         if note:
-            say(f"{file.path} holds the whole explanation, of `{file.run.environment.command}`: nothing is measured")
+            say(f"{file.path} is complete (from `{file.run.environment.command}`): nothing is measured")
         else:
             note, code = measure.measure(kept, asked.kernels, say)
             if file.path is not None and not kept.full and file.path.is_file():
@@ -145,5 +147,5 @@ def _explain(asked: ExplainRequest) -> int:
 def _pair(values: list[Value], option: str) -> list[Value]:
     """Return the values of A and B, a single value for both. Raises UsageError."""
     if len(values) > 2:
-        raise UsageError(f"{option}: one for both sides, or two: A's and B's")
+        raise UsageError(f"{option}: give one value for both sides, or two: A's,B's")
     return values * 2 if len(values) == 1 else values

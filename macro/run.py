@@ -1,4 +1,4 @@
-"""How long does a step take, framework by framework? Equal work first, then time, all processes in turns."""
+"""How long does a step take in each framework? Equal work is proven first, then all processes are timed in turns."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ def parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
     options = command.parser("run", __doc__, several=True)
     command.add_device(options, several=True)
-    options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or several (step)")
-    options.add_argument("--heap", default="default", metavar="WORDS", help="default, keep: what malloc gives back")
-    options.add_argument("--budget", default="60s", metavar="TIME", help="time of measuring (60s)")
+    options.add_argument("--phase", default="step", metavar="WORDS", help="forward, gradient, step, or a list (step)")
     options.add_argument(
-        "--runs", type=int, default=3, metavar="N", help="generations of processes (3), of 6 rounds or more"
+        "--heap", default="default", metavar="WORDS", help="default, or keep: malloc keeps freed memory"
+    )
+    options.add_argument("--budget", default="60s", metavar="TIME", help="measuring time (60s)")
+    options.add_argument(
+        "--runs", type=int, default=3, metavar="N", help="generations of processes, of 6 rounds or more (3)"
     )
     options.add_argument(
-        "--margin", default=MARGIN, metavar="SHARE", help="ratios within ± this count as the same (1%%)"
+        "--margin", default=MARGIN, metavar="SHARE", help="ratios within ±SHARE count as the same (1%%)"
     )
     add_outputs(options)
     return options

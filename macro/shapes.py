@@ -1,4 +1,4 @@
-"""Print a network's shapes as micro reads them: `macro shapes NET > FILE.json`, then `micro.gemm --net FILE.json`."""
+"""Print a network's shapes for micro: `macro shapes NET > FILE.json`, then `micro.gemm --net FILE.json`."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def _convolution(problem: Conv, first: bool, names: Sequence[str]) -> dict[str, 
 def main(argv: Sequence[str]) -> int:
     """Run the command: print the network's shapes, return 0. Raises UsageError."""
     parser = OneLineParser("python -m macro shapes", description=__doc__, allow_abbrev=False)
-    parser.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
+    parser.add_argument("network", help="fcn-s, alexnet-r, …, or a file: net.json, net.py:NAME")
     print(text(networks.find(parser.parse_args(argv).network)), end="")
     return 0

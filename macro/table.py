@@ -1,4 +1,4 @@
-"""A table of the literature, measured again: its networks and batches in every framework, beside what it said then."""
+"""Measure a published table again: its networks and batches in every framework, beside the published times."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def parser() -> argparse.ArgumentParser:
     """Return the command's parser."""
     options = OneLineParser("python -m macro table", description=__doc__, allow_abbrev=False)
     options.add_argument("table", help="shi7: arXiv 1608.07249, table 7")
-    options.add_argument("--networks", default="all", metavar="NAMES", help="of the table, comma-separated (all)")
+    options.add_argument("--networks", default="all", metavar="NAMES", help="networks, comma-separated (all)")
     options.add_argument("--frameworks", default="all", metavar="NAMES", help="comma-separated (all)")
     options.add_argument(
         "--batches",
         default=TABLE_BATCH,
         choices=(TABLE_BATCH, "all"),
-        help="own: the table's; all: its text's pictures' too (own)",
+        help="own: the table's; all: also those of the paper's figures (own)",
     )
-    options.add_argument("--threads", metavar="N", help="those of the table that there are cores for")
+    options.add_argument("--threads", metavar="N", help="thread counts (the table's, up to the number of cores)")
     options.add_argument(
-        "--budget", default="6m", metavar="TIME", help="time of measuring (6m); its fewest rounds count"
+        "--budget", default="6m", metavar="TIME", help="measuring time, exceeded if the fewest rounds take longer (6m)"
     )
     options.add_argument("--runs", type=int, default=2, metavar="N", help="generations of processes (2)")
     add_outputs(options)
@@ -150,7 +150,7 @@ def _measure(asked: TableRequest, file: RunFile) -> None:
         about = sum(other.seconds for other in left[i:])
         say(
             f"{group.plan.network.name}, batch {group.plan.batch}, {group.plan.phase}: {i + 1} of {len(left)}; about "
-            f"{units.counted(round(about / 60), 'minute')} left, and proofs of equal work that there are none of yet"
+            f"{units.counted(round(about / 60), 'minute')} left, without missing proofs of equal work"
         )
         _carry([other for other in left[:i] if other.same == group.same], group)
         session.contest(replace(group.plan, seed=seed), group.entries, MARGIN, file, say)

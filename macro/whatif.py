@@ -1,4 +1,4 @@
-"""What would a change bring? Predicted from kernels by themselves, then made and measured, and how wrong that was."""
+"""How much would a change save? Predict it from kernels by themselves, then apply and measure it, and compare."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STARTS = 2  # starts of a script (watching, turns) besides a start for each change, to forecast the duration
 WATCHED = 0.25  # share of the budget for watching the unchanged step
 ALONE = 0.25  # share of the budget for isolated kernels, of all changes together
-SHARES = "of measuring: a fourth watches, a fourth kernels alone, half takes turns"  # of --budget
-EPILOG = "Words behind -- are the script's own. Where a step ends: python -m macro explain train.py --help."
+SHARES = "measuring time: 1/4 observes the step, 1/4 times kernels by themselves, 1/2 times steps"  # of --budget
+EPILOG = "Words after -- are passed to the script. Where a step ends: see python -m macro explain train.py --help."
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    options.add_argument("changes", nargs="*", metavar="CHANGE", help="such as heap-keep threads=2; none: lists them")
-    options.add_argument("--apart", action="store_true", help="each alone, and not all of them at once too")
+    options.add_argument("changes", nargs="*", metavar="CHANGE", help="e.g. heap-keep threads=2; without: list them")
+    options.add_argument("--apart", action="store_true", help="time each change alone, not also their combination")
     return options
 
 
@@ -45,7 +45,9 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
     from reports.parser import OneLineParser
 
     options = OneLineParser(f"python -m macro {name}", description=about, epilog=EPILOG, allow_abbrev=False)
-    options.add_argument("script", metavar="SCRIPT.py", type=Path, help="it is run as it is, in several processes")
+    options.add_argument(
+        "script", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
+    )
     add_script(options, budget, shares)
     add_outputs(options)
     return options
@@ -62,11 +64,11 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     from macro.timing.entry import Plan
 
     if words.script.suffix != ".py":
-        raise UsageError(f"{words.script}: nothing of a recording can be changed: name the program")
+        raise UsageError(f"{words.script}: a change cannot be applied to a recording; name the script")
     if words.resume:
-        raise UsageError("--resume: a program's processes are gone; name another file")
+        raise UsageError("--resume: not for scripts, whose processes have ended; name another file")
     if words.runs > 1:
-        raise UsageError(f"--runs {words.runs}: a program's processes take turns once")
+        raise UsageError(f"--runs {words.runs}: must be 1 for a script")
     seconds = number(words.budget, TIME, "--budget", "2m")
     script = script_of(words, words.script, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
@@ -80,14 +82,14 @@ def step_options(name: str, about: str | None, budget: str, shares: str) -> argp
     from reports.parser import OneLineParser
 
     options = OneLineParser(f"python -m macro {name}", description=about, allow_abbrev=False)
-    options.add_argument("network", help="fcn-s, alexnet-r, …, or of your own, net.json, net.py:NAME")
-    options.add_argument("framework", help="whose step is changed: pytorch, jax, …")
-    options.add_argument("--phase", choices=PHASES, default="step", help="what is timed (step)")
-    options.add_argument("--batch", type=int, metavar="N", help="samples of a step (the network's own)")
-    options.add_argument("--threads", default="1", metavar="N", help="of the unchanged step (1)")
-    options.add_argument("--heap", default="default", metavar="WORD", help="of the unchanged step: default, keep")
+    options.add_argument("network", help="fcn-s, alexnet-r, …, or a file: net.json, net.py:NAME")
+    options.add_argument("framework", help="the framework whose step is changed: pytorch, jax, …")
+    options.add_argument("--phase", choices=PHASES, default="step", help="phase to time (step)")
+    options.add_argument("--batch", type=int, metavar="N", help="samples per step (the network's)")
+    options.add_argument("--threads", default="1", metavar="N", help="threads of the unchanged step (1)")
+    options.add_argument("--heap", default="default", metavar="WORD", help="heap of the unchanged step: default, keep")
     command.add_variables(options)
-    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes of each that take turns (1)")
+    options.add_argument("--runs", type=int, default=1, metavar="N", help="processes per step, timed in turns (1)")
     options.add_argument("--budget", default=budget, metavar="TIME", help=f"{shares} ({budget})")
     add_outputs(options)
     return options
@@ -108,7 +110,7 @@ def step_of(words: argparse.Namespace) -> tuple[Step, float]:
         command.heaps(words.heap),
     )
     if len(rows) > 1 or len(threads) > 1 or len(heaps) > 1:
-        raise UsageError("one framework, one --threads, one --heap: what is changed is named behind them")
+        raise UsageError("give a single framework, --threads and --heap; name changes after them")
     setting = command.setting(threads[0], heaps[0], command.variables(words.set))
     batch = command.batch(words.batch, net)
     fewest = network_step.ROUNDS if words.runs == 1 else FEWEST
@@ -153,10 +155,10 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
     words, step, seconds = parsed(argv, parser(), of_script)
     if step.script and words.changes and words.changes[0] in frameworks.names():
-        remedy = f"a network of your own is {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a program has its own framework; {remedy}")
+        remedy = f"for a network in that file, give {words.script}:NAME"
+        raise UsageError(f"{words.script} {words.changes[0]}: a script takes no framework; {remedy}")
     if words.apart and len(words.changes) < 2:
-        raise UsageError("--apart: name two changes or more")
+        raise UsageError("--apart: requires two or more changes")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
 
 
@@ -167,9 +169,9 @@ def _changes(asked: Sequence[str], step: Step) -> list[Named]:
     chosen = [changes.find(text) for text in asked]
     for named in chosen:
         if [(other.change, other.value) for other in chosen].count((named.change, named.value)) > 1:
-            raise UsageError(f"{named.words}: it is named twice")
+            raise UsageError(f"{named.words}: named twice")
         if why := named.refused(step):
-            raise UsageError(f"{named.words}: it does not apply: {why}")
+            raise UsageError(f"{named.words}: does not apply: {why}")
     return chosen
 
 
@@ -194,14 +196,14 @@ def _list(step: Step) -> int:
     every = [changes.known(name) for name in changes.names()]
     named = [changes.Named(change, change.takes or "") for change in every]
     fit = {x.words: x.change for x in named if x.refused(step) is None}
-    print(f"Changes of a {step.plan.phase} of {step.plan.network.name} in {step.framework.name}:")
+    print(f"Changes that apply to a {step.plan.phase} of {step.plan.network.name} in {step.framework.name}:")
     for words, change in fit.items():
         print(f"  {words:<{max(map(len, fit))}}  {change.about}")
     if fit:
         what = step.plan.named if step.script else f"{step.plan.named} {step.framework.name}"
         plain = next((words for words, change in fit.items() if not change.takes), next(iter(fit)))
-        print(f"Type: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
-    print("Not here:")
+        print(f"To time a change: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
+    print("Not applicable:")
     for x in named:
         if why := x.refused(step):
             print(f"  {x.words}: {why}")
@@ -232,7 +234,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         predicted = [x for x in predicted if x.there]
         together = len(predicted) > 1 and not asked.apart
         if together and (why := conflict(step, [x.changes[0] for x in predicted])):
-            say(f"each alone, and not all at once: {why}")
+            say(f"changes are timed one by one, not all at once: {why}")
         elif together:
             predicted.append(foreseer.both(predicted))
         if predicted:

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code.
 
     2 where a file is no run file or cannot be written; 1 where the standard output cannot be written."""
-    parser = OneLineParser("python -m reports", description="What run files say.", allow_abbrev=False)
+    parser = OneLineParser("python -m reports", description="Print, compare and export run files.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     for add in (_add_show, _add_compare, _add_export):
         add(commands)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_show(commands: Commands) -> None:
-    parser = commands.add_parser("show", help="print run files as the run itself did", allow_abbrev=False)
+    parser = commands.add_parser("show", help="print run files as their runs did", allow_abbrev=False)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
     kinds = parser.add_mutually_exclusive_group()
@@ -61,7 +61,10 @@ def _add_show(commands: Commands) -> None:
 def show(arguments: argparse.Namespace) -> int:
     """Print run files, by default as text; return the exit code."""
     if arguments.verbose and arguments.kind != "text":
-        print(f"reports show: -v: --{arguments.kind} has every case with its command; leave it out", file=sys.stderr)
+        print(
+            f"reports show: -v: --{arguments.kind} always has every case with its command; leave -v out",
+            file=sys.stderr,
+        )
         return 2
     runs = [(path, store.read(path)) for path in arguments.files]
     for path, run in runs:
@@ -84,11 +87,13 @@ def _draw(run: Run, folder: Path, stem: str) -> list[Path]:
 
 
 def _add_compare(commands: Commands) -> None:
-    parser = commands.add_parser("compare", help="two runs: where they ran first, then their times", allow_abbrev=False)
+    parser = commands.add_parser("compare", help="compare two runs: environments, then times", allow_abbrev=False)
     parser.add_argument("files", nargs=2, type=Path, metavar="FILE")
-    parser.add_argument("--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference (1%%)")
     parser.add_argument(
-        "--gate", type=share, metavar="SHARE", help="exit 1 where the second is slower for certain, by so much or more"
+        "--margin", type=share, default=0.01, metavar="SHARE", help="smallest difference that counts (1%%)"
+    )
+    parser.add_argument(
+        "--gate", type=share, metavar="SHARE", help="exit 1 if the second is certainly slower, by SHARE or more"
     )
     parser.set_defaults(run=compare)
 
@@ -101,7 +106,7 @@ def compare(arguments: argparse.Namespace) -> int:
     both = runs(first, second, arguments.margin)
     formats.write("text", both, sys.stdout)
     if arguments.gate is not None and all(c.verdict == "not comparable" for c in both.comparisons):
-        print("reports compare: --gate: nothing here has a verdict; use python -m micro.ab", file=sys.stderr)
+        print("reports compare: --gate: no case has a verdict; use python -m micro.ab", file=sys.stderr)
         return 2
     slower = [c for c in both.comparisons if c.verdict == "slower" and c.ratio is not None]
     return int(arguments.gate is not None and any((c.ratio or 0) >= 1 + arguments.gate for c in slower))
@@ -116,11 +121,11 @@ def share(text: str) -> float:
 
 
 def _add_export(commands: Commands) -> None:
-    parser = commands.add_parser("export", help="a run file in another program's format", allow_abbrev=False)
+    parser = commands.add_parser("export", help="write a run file in another program's format", allow_abbrev=False)
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--to", dest="kind", required=True, choices=formats.kinds(), help="the format")
     parser.add_argument(
-        "-o", dest="output", type=Path, default=Path("-"), metavar="OUT", help="write it here (- is stdout)"
+        "-o", dest="output", type=Path, default=Path("-"), metavar="OUT", help="output file (- is stdout)"
     )
     parser.set_defaults(run=export)
 
@@ -142,7 +147,7 @@ def export(arguments: argparse.Namespace) -> int:
             formats.write(arguments.kind, run, stream)
             documents.finish(stream)
     except OSError as error:
-        print(f"reports export: -o {output}: {error.strerror}; name a file in a folder that is there", file=sys.stderr)
+        print(f"reports export: -o {output}: {error.strerror}; name a file in an existing folder", file=sys.stderr)
         return 2
     return 0
 
@@ -150,7 +155,7 @@ def export(arguments: argparse.Namespace) -> int:
 def _not_there(output: Path, kind: str, source: Path) -> str | None:
     """Return why an existing output file must not be replaced, or None if it may be."""
     if output.exists() and output.samefile(source):
-        return "it is the run file itself; name another"
+        return "is the run file itself; name another file"
     return documents.refused(output, formats.endings(kind))
 
 

@@ -46,7 +46,9 @@ def sentences(first: Run, second: Run, refusals: Sequence[Refusal | None], proce
         start = _start(shlex.join(plain[0]))
         benchmark = f"micro.{start.split()[-1].removeprefix('micro.')}"
         turns = shlex.join([benchmark, *_without(plain[0], LIMITS)[len(start.split()) :]])
-        lines.append(f"Both in turns, on one machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}")
+        lines.append(
+            f"To measure both in turns, on one machine: python -m micro.ab --repo-a OLD --repo-b NEW -- {turns}"
+        )
     elif lines:
         lines.append("python -m micro.ab measures two checkouts or environments in turns, on one machine.")
     return lines
@@ -56,28 +58,28 @@ def _why(kind: Kind, alike: Sequence[Refusal], plain: Sequence[Sequence[str]] | 
     a, b = (min(refusal.counts[i] for refusal in alike) for i in (0, 1))
     if kind == "processes":
         return (
-            f"times differ from process to process by a percent or two, so a verdict takes {processes} processes of "
-            f"each run, and a has {a}, b has {b}. {_replicated((a, b), plain, processes)}"
+            f"times differ between processes by a percent or two, so a verdict requires {processes} processes of "
+            f"each run; a has {a}, b has {b}. {_replicated((a, b), plain, processes)}"
         )
     if kind == "rejected":
         return (
-            f"other work on the machine had the cores: of {processes} processes that a verdict takes, rounds were "
-            f"accepted in {a} of a and {b} of b. Measure again on a quiet machine."
+            f"other load used the cores: a verdict requires {processes} processes of each run with accepted rounds; "
+            f"a has {a}, b has {b}. Measure again on a quiet machine."
         )
     if kind == "canary":
-        return "the runs have no canary in common, so nothing shows whether the host was the same."
+        return "the runs have no canary in common, so the speeds of their hosts cannot be compared."
     worst = dict(sorted((refusal.host for refusal in alike), key=lambda canary: abs(canary[1])))
     listed = ", ".join(
         f"{canaries.words(name)} took {abs(share):.1%} {'longer' if share > 0 else 'less'} where b ran"
         for name, share in worst.items()
     )
-    return f"the host itself differed: {listed} ({canaries.LIMIT:.0%} is the limit). More processes cannot help."
+    return f"the hosts differed in speed: {listed} ({canaries.LIMIT:.0%} is the limit). More processes cannot help."
 
 
 def _replicated(counts: tuple[int, int], plain: Sequence[Sequence[str]] | None, processes: int) -> str:
     """Return the commands that measure again the runs with too few processes."""
     if not plain:
-        return f"`--replicate {processes}` gives a run so many."
+        return f"`--replicate {processes}` measures as many."
     lines = [
         shlex.join([*words, "--replicate", str(processes), "-o", f"{name}{processes}.jsonl"])
         for words, name in zip(plain, "ab", strict=True)

@@ -14,20 +14,20 @@ TOPIC = "attribution"  # of its note
 NAMED = 4  # rows of one kernel in a sentence
 SHOWN = 0.01  # share of the larger step: smaller cells are summed by cause
 CHANCE, ALONE = "may be chance", "†"
-ALONE_SENTENCE = f"{ALONE} its own 95 % interval excludes 0; certain is what does so with all causes tested at once"
+ALONE_SENTENCE = f"{ALONE} its 95 % interval excludes 0; certain: also with all causes tested at once"
 PARTS = "work, rate"
 LEGEND = {  # rows and causes whose names need an explanation; the last two are always printed
     "dgrad": "product for the gradient of a layer's input",
     "wgrad": "product for the gradient of a layer's weights",
-    "in no span": "outside all operations that the framework's tracer saw",
-    "packing": "a library puts operands in the order that its kernel reads",
-    "clear": "an array filled with zeros before it is written, by a call or inside one",
+    "in no span": "outside all operations that the framework's tracer recorded",
+    "packing": "copying operands into the order in which a library's kernel reads them",
+    "clear": "filling an array with zeros, by a call or inside one",
     "dispatch": "the framework's own code between kernels",
-    "framework": "what no layer's operation is",
-    "tracer": "the framework's own profiler, which watched",
+    "framework": "operations of no layer",
+    "tracer": "the framework's profiler",
     "interpreter": "Python",
-    RESIDUAL: "a plain step less all rows",
-    PARTS: "the difference by the amount of work, and by its speed",
+    RESIDUAL: "time of a plain step minus all rows",
+    PARTS: "the difference due to the amount of work, and to its speed",
 }
 
 
@@ -46,7 +46,7 @@ def of(run: Run) -> list[Explanation]:
     try:
         return [msgspec.convert(x.data, Explanation) for x in notes if x is notes[-1] or not x.data.get("stopped")]
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the run, of commit {run.commit}, holds an attribution that is none: {error}") from None
+        raise Unreadable(f"the run, of commit {run.commit}, holds an invalid attribution: {error}") from None
 
 
 def text(explained: Explanation) -> str:
@@ -62,11 +62,11 @@ def text(explained: Explanation) -> str:
     lines += [line for side in explained.algorithms for line in _algorithms(explained, side)]
     for x in explained.headroom:
         lines.append(
-            f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest here, operands out of "
-            f"cache, {units.seconds(x.seconds)}: {x.left:.0%} is left ({x.repeat})"
+            f"{x.row}: {units.seconds(x.took)} in the step; {x.best} by itself, the fastest measured, operands out of "
+            f"cache, {units.seconds(x.seconds)}: {x.left:.0%} could be saved ({x.repeat})"
         )
     lines += [*quality.lines(explained), *explained.conditions]
-    lines.append("A cause is a candidate saving until it is changed: removing one changes the others.")
+    lines.append("A cause is only a candidate saving, as removing one changes the others.")
     return "\n".join([*lines, quality.sentence(explained)])
 
 

@@ -17,15 +17,17 @@ def sentence(run: Run) -> str | None:
     share = statistics.median([lost for lost, _ in timed]) if timed else 0.0
     if share <= BUSY:
         return None
-    parts = [f"This machine was busy: in {share:.0%} of the rounds of a case (median) others took more than 1 % of it."]
+    parts = [
+        f"This machine was busy: other processes took over 1 % of the time in {share:.0%} of a case's rounds (median)."
+    ]
     if any(x.clock == "cpu" for _, x in timed):
-        parts.append("By processor time (clock cpu) these rounds count, for what others took is not in it.")
+        parts.append("With processor time (clock cpu) these rounds count, as it excludes other processes.")
     counts = {x.contest: (len(x.rejected), len(x.rounds)) for _, x in timed if x.clock == "wall" and x.rejected}
     if counts:
         rejected, rounds = (sum(x) for x in zip(*counts.values(), strict=True))
-        parts.append(f"By the wall they are rejected, {rejected} of {rounds}, and are in no ratio.")
+        parts.append(f"With wall time they are rejected, {rejected} of {rounds}, and enter no ratio.")
     if any(x.clock == "wall" and lost and not x.rejected for lost, x in timed):
-        parts.append("Of several threads, or of long visits by the wall, they count, with what others took.")
+        parts.append("With several threads, or long visits in wall time, they count, including the time lost.")
     return " ".join(parts)
 
 
@@ -38,6 +40,6 @@ def step_sentence(share: float | None, threads: int) -> str | None:
     barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""
     remedy = "use --threads 1, or a quiet machine." if threads > 1 else "Use a quiet machine."
     return (
-        f"This machine was busy: others took {share:.0%} of the processor time that this script could use. "
+        f"This machine was busy: other processes took {share:.0%} of the processor time available to this script. "
         f"{barriers}{remedy}"
     )

@@ -38,7 +38,7 @@ def _word(value: Any) -> str:
 
 PROCESSES = 5  # of each run, for a verdict between runs
 MARGIN = 0.01
-APART = "measured apart: python -m micro.ab measures both together"
+APART = "measured separately: python -m micro.ab measures both together"
 
 
 def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
@@ -52,11 +52,11 @@ def runs(first: Run, second: Run, margin: float = MARGIN) -> Run:
     changed = environments(first.environment, second.environment)
     answer = [f"a: {first.environment.command} ({first.environment.started})"]
     answer += [f"b: {second.environment.command} ({second.environment.started})"]
-    answer.append("Between them differ: " + ("; ".join(changed) if changed else "nothing that is recorded") + ".")
+    answer.append("Differences between them: " + ("; ".join(changed) if changed else "none recorded") + ".")
     inside, foreseen = next_run.expected(first.comparisons, second.comparisons)
     answer += [f"Ratios of b inside a's range for the next run: {inside} of {foreseen}."] if foreseen else []
     missing = len(first.measured) + len(second.measured) - 2 * len(pairs)
-    answer += [f"{missing} cases are in one of them only."] if missing else []
+    answer += [f"{missing} cases are in only one of the runs."] if missing else []
     answer += again.sentences(first, second, refusals, PROCESSES)
     damaged = tuple(dict.fromkeys((*first.damaged, *second.damaged)))
     return Run(second.environment, contests, (Note("answer", {"sentences": answer}),), damaged=damaged)
@@ -107,17 +107,17 @@ def _refusal(first: Result, second: Result) -> again.Refusal | None:
     if min(counts) < PROCESSES:
         measured = [len(set(result.processes)) for result in (first, second)]
         kind: again.Kind = "processes" if min(measured) < PROCESSES else "rejected"
-        reason = f"of {PROCESSES} processes that a verdict takes, these have {counts[0]} and {counts[1]}"
+        reason = f"a verdict requires {PROCESSES} processes of each, these have {counts[0]} and {counts[1]}"
         return again.Refusal(kind, reason, counts)
     taken = first.canary or {}, second.canary or {}
     common = [name for name in taken[0] if name in taken[1]]
     if not common:
-        return again.Refusal("canary", "no canary shows whether the host was the same")
+        return again.Refusal("canary", "no common canary, so the hosts' speeds cannot be compared")
     relevant = canaries.relevant(canaries.relevant(common, first), second)
     shares = {name: statistics.median(taken[1][name]) / statistics.median(taken[0][name]) - 1 for name in relevant}
     worst = max(shares, key=lambda name: abs(shares[name]))
     if abs(shares[worst]) > canaries.LIMIT:
-        reason = f"the host itself differed by {shares[worst]:+.1%} ({worst})"
+        reason = f"the hosts' speeds differ by {shares[worst]:+.1%} ({worst})"
         return again.Refusal("host", reason, host=(worst, shares[worst]))
     return None
 

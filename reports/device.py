@@ -12,7 +12,7 @@ from reports.attribution import aligned
 SHOWN = 12  # kernels
 WORTH = 0.05  # smallest share of the time that is reported in a sentence
 WIDE = 72  # characters of a name
-LATE = "while the host had not yet enqueued what comes next"
+LATE = "while the host had not yet enqueued the next work"
 
 
 def text(accounts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -28,28 +28,28 @@ def _device(account: Mapping[str, Any]) -> Iterator[str]:
     idle = account["unlaunched"] + account["starting"] + account["untold"]
     yield (
         f"{account['name']}, {each}: kernels run in {_share(account['kernels'], total)} of the time, copies and clears "
-        f"beside none in {_share(account['exposed'], total)}; it is idle in {_share(idle, total)}."
+        f"alone in {_share(account['exposed'], total)}; it is idle in {_share(idle, total)}."
     )
     reasons = (
         (account["unlaunched"], LATE),
-        (account["starting"], "between that and its beginning"),
-        (account["untold"], "for what the trace does not tell"),
+        (account["starting"], "between enqueueing and start"),
+        (account["untold"], "for reasons not in the trace"),
     )
     if idle:
         yield "Idle " + ", ".join(f"{_share(x, total)} {why}" for x, why in reasons if x) + "."
     if account["unlaunched"] >= WORTH * total > 0:
         yield (
-            f"To try: fewer and larger launches (torch.compile, CUDA graphs, foreach or fused optimizers): at most "
-            f"{units.seconds(account['unlaunched'] / steps)} of a step, which the device waits for the host."
+            "To try: fewer, larger launches (torch.compile, CUDA graphs, foreach or fused optimizers): saves at most "
+            f"{units.seconds(account['unlaunched'] / steps)} of a step, in which the device waits for the host."
         )
     if account["linked"] >= WORTH * total > 0:
         yield (
-            f"To try: pinned memory and non_blocking copies on another stream: at most "
-            f"{units.seconds(account['linked'] / steps)} of a step, in which nothing else is done."
+            "To try: pinned memory and non_blocking copies on another stream: saves at most "
+            f"{units.seconds(account['linked'] / steps)} of a step, in which only copies run."
         )
     if len(account["streams"]) > 1:
         busy = ", ".join(f"stream {name} in {_share(x, total)}" for name, x in account["streams"].items())
-        yield f"At work: {busy} of the time."
+        yield f"Busy streams: {busy} of the time."
     yield from _kinds(account["each"], total)
     yield from _kernels(account["each"], total)
 

@@ -12,7 +12,7 @@ from typing import IO
 def refused(path: Path, usual: Sequence[str]) -> str | None:
     """Return why a document with these usual endings may not replace the file at `path`, or None."""
     if path.is_file() and path.suffix.lower() not in ("", *usual):
-        return f"there is such a file, and its name does not end in {' or '.join(usual)}: name another"
+        return f"file exists, and its name does not end in {' or '.join(usual)}: name another"
     return None
 
 

@@ -125,7 +125,7 @@ class Explanation:
 
     def __post_init__(self) -> None:
         if "cause" not in self.bars:
-            raise ValueError("an explanation without `bars`, which earlier commits did not write")
+            raise ValueError("an explanation without `bars`, from an earlier commit")
         for what in (self.step, self.residual, self.closure, self.levels):
             if not what.keys() >= {"a", "b"}:
                 raise ValueError(f"an explanation without its side {'b' if 'a' in what else 'a'}")

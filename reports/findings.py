@@ -57,10 +57,9 @@ def unfinished(run: Run) -> Iterator[str]:
     if watched and not has_texts:
         rounds["the explanation"] = watched
     for name, count in rounds.items():
-        lie = "lie" if count > 1 else "lies"
-        yield f"Unfinished: {name}, of which {units.counted(count, 'round')} {lie} here{_on(run)}"
+        yield f"Unfinished: {name}, with {units.counted(count, 'round')} in the file{_on(run)}"
     if not (ended or has_texts or rounds or any(note.data.keys() & {"sentences", "figures"} for note in run.notes)):
-        yield f"Unfinished: no contest has ended here{_on(run)}"
+        yield f"Unfinished: no contest is complete{_on(run)}"
 
 
 def _on(run: Run) -> str:
@@ -69,7 +68,7 @@ def _on(run: Run) -> str:
     if not command.startswith(("python ", "kernelgap ")):
         return "."
     resume = "" if "--resume" in command.split() else " --resume"
-    return f"; to go on: {command}{resume}"
+    return f"; to continue: {command}{resume}"
 
 
 def texts(run: Run) -> list[str]:

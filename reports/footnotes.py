@@ -29,7 +29,7 @@ def of_all(run: Run, kind: str) -> str:
     columns = zip(*([int(number) for number in re.findall(r"\d+", text)] for text in remarks), strict=True)
     ranges = (f"{min(x)}" if min(x) == max(x) else f"{min(x)} to {max(x)}" for x in columns)
     remark = re.sub("#", lambda _: next(ranges), kind)
-    return f"{remark}: a longer --budget does, and several runs do" if slow.BLIND in kind else remark
+    return f"{remark}: use a longer --budget or several runs" if slow.BLIND in kind else remark
 
 
 def _numberless(text: str) -> str:

@@ -40,6 +40,6 @@ def sentence(comparisons: Sequence[Comparison]) -> str | None:
         return None
     wrong = (1 - stats.JUDGED) * count
     return (
-        f"{count} comparisons, each with a verdict's error of {1 - stats.JUDGED:.0%}: expect up to {wrong:.2g} wrong. "
-        f"* holds with all others so marked (Holm), wrong in one run of {round(1 / TOGETHER)} at most."
+        f"{count} comparisons, verdicts wrong with probability {1 - stats.JUDGED:.0%}: expect up to {wrong:.2g} wrong. "
+        f"*: holds jointly with all others marked * (Holm), wrong in at most one run of {round(1 / TOGETHER)}."
     )

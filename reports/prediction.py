@@ -11,7 +11,7 @@ from reports.record import Expected, Prediction, Run
 NEAR = 0.1  # share of the measured effect by which a confirmed prediction may be off
 UNDECIDED = "undecided: right or wrong within the error of what was measured; more rounds tell"
 COARSE = 0.02  # share of a step: a resolution above this gets a hint on remedies
-FINER = "; more time tells them apart, and huge pages for all memory make them alike (docs/method.md)"
+FINER = "; a longer --budget or huge pages for all memory reduce this (docs/method.md)"
 LEFT_OUT = "left out after"  # first words of the reason of a change that was timed for some rounds alone
 ADVICE = "advice"  # topic of the note
 HEAD = ("change", "predicted", "measured", "of the step", "off by", "verdict")
@@ -33,7 +33,7 @@ def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
     where = f", batch {first.batch}, in {first.framework}" if first.batch else ""  # a user's program has none
     yield (
         f"A {first.phase} of {first.network}{where}, {threads}, takes {units.seconds(first.step)}. "
-        "Its time with each change less that without (below zero: faster; 90 % intervals):"
+        "Effect of each change on this time (negative: faster; 90 % intervals):"
     )
     yield from _aligned([HEAD, *map(_row, predictions)])
     resolved = {(x.contest, x.resolution): x for x in predictions if x.resolution is not None}
@@ -42,7 +42,7 @@ def _section(predictions: Sequence[Prediction]) -> Iterator[str]:
         names = [other.change for other in predictions if (other.contest, other.resolution) == key]
         of = f" ({', '.join(names)})" * (len(resolved) > 1)
         yield (
-            f"Resolution{of}: two unchanged steps in the same rounds are alike to within "
+            f"Resolution{of}: two unchanged steps in the same rounds differ by up to "
             f"{units.seconds(x.resolution)}, "
             f"{units.percent(100 * x.resolution / x.step)} of a step{FINER * (x.resolution > COARSE * x.step)}."
         )
@@ -63,7 +63,7 @@ def _interactions(predictions: Sequence[Prediction]) -> Iterator[str]:
         resolution = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (x.measured, *known)))
         word = "more than" if abs(beyond) > resolution else "within"
         error = units.seconds(resolution)
-        yield f"  {x.change}: interaction, beyond the sum of each {units.signed(beyond)}, {word} its error of {error}"
+        yield f"  {x.change}: interaction (beyond the sum) {units.signed(beyond)}, {word} its error, {error}"
 
 
 def _row(x: Prediction) -> tuple[str, ...]:
@@ -94,10 +94,10 @@ def _seconds(x: Expected | None) -> str:
 
 def _behind(x: Prediction) -> Iterator[str]:
     if x.effect:
-        yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
+        yield f"  {x.change}: {x.effect}; also affects: {x.costs or 'nothing'}"
     largest = sorted(x.parts.items(), key=lambda part: -abs(part[1]))[:4]
     if len(largest) > 1:
-        yield f"    predicted of {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
+        yield f"    predicted from {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
     if x.reason:
         yield f"  {x.change}: {x.reason}"
 
@@ -119,30 +119,30 @@ def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
     assert isinstance(order, list) and isinstance(tried, list)
     if not winner:
         least = units.percent(100 * float(str(data["worth"])))
-        yield f"Of {units.counted(len(tried), 'change')} tried none certainly makes a step faster by {least}."
+        yield f"Of {units.counted(len(tried), 'change')} tried, none certainly saves {least} of a step."
     else:
         best = by_name[str(winner)]
-        results = "equal results proven" if best.batch else "its results were not compared"
-        yield f"{_saves(best)} with {best.change}, {results}. What helps, in order:"
+        results = "equal results proven" if best.batch else "results not compared"
+        yield f"{_saves(best)} with {best.change}, {results}. Changes that help, best first:"
     for number, name in enumerate(order, start=1):
         x = by_name[name]
-        yield f"  {number}. {x.change}: {_saves(x)}; predicted: {_agrees(x)}; changes: {x.costs}"
+        yield f"  {number}. {x.change}: {_saves(x)}; predicted: {_agrees(x)}; also affects: {x.costs}"
     if winner and "+" in str(winner):
         x = by_name[str(winner)]
-        yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; changes: {x.costs}"
+        yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; also affects: {x.costs}"
     rest = [by_name[name] for name in tried if name not in order]
     if more := [x for x in rest if _certain(x)]:
-        yield f"Saves too, and is not among the best that go together: {', '.join(map(_brought, more))}."
+        yield f"Saves, too, but is not in the best combination: {', '.join(map(_brought, more))}."
     if others := [x for x in rest if not _certain(x)]:
-        yield f"Tried, without a saving that is certain: {', '.join(map(_brought, others))}."
+        yield f"Tried, without a certain saving: {', '.join(map(_brought, others))}."
     if left := [x for x in run.predictions if x.change not in tried and "+" not in x.change]:
-        yield "Not tried: " + "; ".join(f"{x.change} ({x.reason or 'nothing to be won'})" for x in left) + "."
+        yield "Not tried: " + "; ".join(f"{x.change} ({x.reason or 'no saving predicted'})" for x in left) + "."
     edits = data.get("edits") or {}
     assert isinstance(edits, dict)
     for name, (code, share) in edits.items():
-        yield f"Not tried, an edit of the program: {name}, {code}; it saves {100 * share:.1f} % at most."
+        yield f"Not tried, as it requires an edit of the script: {name}, {code}; saves {100 * share:.1f} % at most."
     if winner:
-        yield "To have it:"
+        yield "To apply the best:"
         yield from (f"  {line}" for line in str(data["shell"]).splitlines() if not line.startswith("# " + str(winner)))
 
 

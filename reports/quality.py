@@ -57,9 +57,7 @@ def graded(measures: Sequence[Measure], most: int | None = None) -> str:
 def _measures(explained: Explanation) -> Iterator[Measure]:
     step = explained.step
     nowhere = max(unnamed(explained, side) / step[side] for side in "ab")
-    yield Measure(
-        nowhere, 0.05, 0.2, f"{nowhere:.1%} of a step in no named kernel", "the framework's own profiler names it"
-    )
+    yield Measure(nowhere, 0.05, 0.2, f"{nowhere:.1%} of a step in no named kernel", "use the framework's profiler")
     left = max(abs(explained.residual[side]) / step[side] for side in "ab")
     yield Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a larger --batch, or --budget 120s")
     verdicts = [row.verdict for row in explained.agreement if row.verdict != "one witness"]
@@ -69,14 +67,14 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
         0.1,
         0.3,
         f"trace and replay disagree on {apart} of {len(verdicts)} rows",
-        "such a row's command measures it alone",
+        "measure such a row alone by its command",
     )
     looking = max(explained.levels[side].get("P3", 1.0) - 1 for side in "ab")
     yield Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger --batch")
     busy = max(_taken(explained, side) for side in "ab")
-    yield Measure(busy, 0.1, 0.3, f"other processes had the cores for {busy:.0%} of the time", "a quiet machine")
+    yield Measure(busy, 0.1, 0.3, f"other processes used the cores for {busy:.0%} of the time", "a quiet machine")
     drift = max(abs(explained.levels[side].get("P0'", 1.0) - 1) for side in "ab")
-    yield Measure(drift, 0.05, 0.15, f"a step drifted by {drift:.1%} meanwhile", "once more, on a quiet machine")
+    yield Measure(drift, 0.05, 0.15, f"a step's time drifted by {drift:.1%}", "repeat on a quiet machine")
     few = explained.runs < PROCESSES
     plural = "es" * (explained.runs > 1)
     yield Measure(float(few), 0.5, 2.0, f"{explained.runs} process{plural} of each side", f"--runs {PROCESSES}")
@@ -101,7 +99,7 @@ def lines(explained: Explanation) -> Iterator[str]:
     yield _witnesses(explained)
     watched = {side: sum(x.seconds(side) for x in explained.cells) for side in "ab"}
     compared = _shares(explained, watched, lambda side: watched[side] - _compared(explained, side))
-    yield f"with one witness only, rows of less than a twentieth among them: {compared}"
+    yield f"without a second witness, including rows of less than a twentieth: {compared}"
 
 
 def _system(explained: Explanation) -> list[str]:
@@ -120,8 +118,8 @@ def _account(explained: Explanation, side: str) -> str:
     """Return the system time of a side's steps by the operating system's accounting, in words."""
     plain, same = units.seconds(explained.system[side]), explained.watched_system.get(side)
     if same is None:
-        return f"{plain} by its own account of plain steps"
-    return f"{units.seconds(same)} by its own account of the same steps, {plain} of plain ones"
+        return f"{plain} by its accounting of plain steps"
+    return f"{units.seconds(same)} by its accounting of the same steps, {plain} of plain steps"
 
 
 def _shares(explained: Explanation, totals: Mapping[str, float], seconds: Callable[[str], float]) -> str:
@@ -137,7 +135,7 @@ def _witnesses(explained: Explanation) -> str:
     apart = [x for x in explained.agreement if x.verdict == "disagree"]
     times = [f"trace {units.seconds(x.trace)}, replay {units.seconds(x.replay)}" for x in apart]
     rows = [f"; {explained.name(x.side)} {x.row}: {both}" for x, both in zip(apart, times, strict=True)]
-    head = "rows timed in the trace and by making their calls again (replay)"
+    head = "rows timed in the trace and by repeating their calls (replay)"
     return f"{head}: {', '.join(counts) or 'none'}{''.join(rows)}"
 
 

@@ -201,7 +201,7 @@ def nested(groups: Sequence[Floats], margin: float) -> Judgment:
     The spread between generations is part of the interval."""
     rounds = sum(map(len, groups))
     if not groups or min(map(len, groups)) < FEWEST:
-        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
+        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} per generation", rounds)
     if len(groups) == 1:
         return judge(groups[0], margin, last_only=True)
     return _judged(generations(groups), (1.0, 1.0), margin, rounds, GENERATIONS)
@@ -215,7 +215,7 @@ def through(contender: Sequence[Floats], baseline: Sequence[Floats], margin: flo
     sides = contender, baseline
     rounds = sum(len(x) for groups in sides for x in groups)
     if any(not groups or min(map(len, groups)) < FEWEST for groups in sides):
-        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} a generation", rounds)
+        return Judgment(None, "unresolved", f"{rounds} rounds, an interval needs {FEWEST} per generation", rounds)
     over, under = generations(contender), generations(baseline)
     forms = tuple(_added(x, y) for x, y in itertools.product(over.forms, under.forms))
     alone = [(groups[0], side) for groups, side in zip(sides, (over, under), strict=True) if len(groups) == 1]

@@ -39,7 +39,7 @@ def of(run: Run) -> list[Breakdown]:
             if note.topic == TOPIC
         ]
     except msgspec.ValidationError as error:
-        raise Unreadable(f"the run, of commit {run.commit}, holds a step that is none: {error}") from None
+        raise Unreadable(f"the run, of commit {run.commit}, holds an invalid step: {error}") from None
 
 
 def _rename(data: Any, name: str, other: str) -> Any:
@@ -55,15 +55,15 @@ def text(breakdown: Breakdown) -> str:
     lines += [_fastest(fastest) for fastest in breakdown.fastest]
     lines += _repeats(breakdown)
     lines += [*_faults(breakdown), *_witnesses(breakdown), *breakdown.conditions]
-    lines.append("A time is a candidate saving until the change was made: removing one changes the others.")
+    lines.append("A time is only a candidate saving, as removing one changes the others.")
     return "\n".join([*lines, quality(breakdown)])
 
 
 def _fastest(x: Fastest) -> str:
     left = units.seconds(max(0.0, x.left))
     return (
-        f"{x.row}: {units.seconds(x.took)} a call in the step; {x.variant} by itself, the fastest here, operands "
-        f"out of cache, {units.seconds(x.seconds)}: {left} of a step is left ({x.repeat})"
+        f"{x.row}: {units.seconds(x.took)} a call in the step; {x.variant} by itself, the fastest measured, operands "
+        f"out of cache, {units.seconds(x.seconds)}: {left} of a step could be saved ({x.repeat})"
     )
 
 
@@ -104,12 +104,12 @@ def _kind(share: Share, unit: Unit, step: float) -> list[str]:
 def _alarms(breakdown: Breakdown) -> list[str]:
     """Return a warning for each shown kind of work that exceeds its ceiling."""
     causes = {
-        "memory": "most of what it touches was in a cache",
-        "multiply-adds": "the work is less, or coarser, than shapes and types say (Winograd, "
+        "memory": "most of its data was in a cache",
+        "multiply-adds": "the work is less, or less precise, than shapes and types imply (Winograd, "
         "torch.set_float32_matmul_precision)",
     }
     return [
-        f"! {share.name} is {share.percent:.0%} of its ceiling, which nothing can beat: others were busy while the "
+        f"! {share.name} is {share.percent:.0%} of its ceiling, which is impossible: there was other load while the "
         f"ceiling was measured, or {causes.get(share.ceiling or '', 'its work is less')}."
         for share in _shown(breakdown)
         if share.is_above
@@ -149,9 +149,15 @@ def _repeats(breakdown: Breakdown) -> list[str]:
 
 
 def _faults(breakdown: Breakdown) -> list[str]:
-    words = {"started": "as it starts", "P0": "plain", "P1": "with spans", "P2": "with samples", "P3": "with both"}
+    words = {
+        "started": "on the initial heap",
+        "P0": "plain",
+        "P1": "with spans",
+        "P2": "with samples",
+        "P3": "with both",
+    }
     parts = [f"{words[level]} {count:.0f}" for level, count in breakdown.faults.items() if level in words]
-    return [f"page faults a step: {', '.join(parts)}"] if parts else []
+    return [f"page faults per step: {', '.join(parts)}"] if parts else []
 
 
 def _witnesses(breakdown: Breakdown) -> list[str]:
@@ -183,14 +189,16 @@ def _measures(breakdown: Breakdown) -> Sequence[Measure]:
         Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
         Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", longer),
         Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
-        Measure(faults, 0.02, 0.1, "a tracer changes the page faults of a step", "--heap keep"),
+        Measure(faults, 0.02, 0.1, "tracing changes the page faults of a step", "--heap keep"),
         Measure(
             float(bool(apart)),
             0.5,
             2.0,
-            "another account disagrees, of " + " and ".join(f"`{name}`" for name in apart),
+            "a cross-check disagrees: " + " and ".join(f"`{name}`" for name in apart),
             "--heap keep" if OPERATING in apart else longer,
         ),
-        Measure(taken, busy.TAKEN, busy.HEAVY, f"others took {taken:.0%} of its processor time", "a quiet machine"),
+        Measure(
+            taken, busy.TAKEN, busy.HEAVY, f"other processes took {taken:.0%} of its processor time", "a quiet machine"
+        ),
         *(Measure(x.percent or 0.0, 1.0, ABSURD, f"{x.name} beats its ceiling", "a quiet machine") for x in above),
     )

@@ -12,8 +12,8 @@ FACTS = ("network", "batch", "phase", "device", "threads", "heap", "division")
 USUAL = {"heap": "default", "division": "default", "device": "cpu"}  # values that a title leaves out
 HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
 FOOTNOTE = (
-    "samples/s: the batch over the median; of FMA peak: the nominal work a second, of which a convolution's algorithm "
-    "may do less; cores: busy with it; memory: the most its process had, on a GPU its arrays there; set-up: loading "
+    "samples/s: batch divided by median time; of FMA peak: nominal work per second (a convolution's algorithm may do "
+    "less); cores: busy cores; memory: peak of the process, on a GPU of its arrays there; set-up: loading "
     "packages and building the model; faults, system: page faults of a step, and its time in the operating system."
 )
 

@@ -45,7 +45,7 @@ class RunFile:
             self._stream = os.fdopen(handle, "r+b", buffering=0)
             self._regular = stat.S_ISREG(os.fstat(handle).st_mode)
         except OSError as error:
-            raise Unreadable(f"-o {path}: {error.strerror}; name a file in a folder that is there") from None
+            raise Unreadable(f"-o {path}: {error.strerror}; name a file in an existing folder") from None
         try:
             self._begin(path, environment, resume)
         except Exception:
@@ -64,8 +64,8 @@ class RunFile:
             self._resume(path, environment)
         else:
             raise Unreadable(
-                f"-o {path}: there is something in it already: name another file; --resume goes on with a run, where "
-                "the command has it"
+                f"-o {path}: file is not empty: name another file, or continue its run with --resume, if the command "
+                "has this option"
             )
 
     def _resume(self, path: Path, environment: Environment) -> None:
@@ -76,7 +76,9 @@ class RunFile:
         self.run = read(path)
         if self.run.environment.digest != environment.digest:
             changed = "; ".join(environments(self.run.environment, environment)) or "its digest"
-            raise Unreadable(f"-o {path}: its run was made in another environment ({changed}): name another file")
+            raise Unreadable(
+                f"-o {path}: the file's run was made in another environment ({changed}): name another file"
+            )
         end, last = 0, b"\n"
         with path.open("rb") as stream:
             for _, last in _lines(stream):
@@ -116,8 +118,8 @@ class RunFile:
                 with suppress(OSError):
                     os.truncate(self._stream.fileno(), start)
             finished = sum(not contest.interrupted for contest in self.run.contests if contest is not record)
-            kept = f"{finished} finished contests are in it: make room and go on with --resume"
-            remedy = kept if finished else "make room, or name another file"
+            kept = f"{finished} finished contests are kept: free space and continue with --resume"
+            remedy = kept if finished else "free space, or name another file"
             raise Unwritable(f"-o {self.path}: {error.strerror}; {remedy}") from None
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ def _lock(stream: IO[bytes], path: Path) -> None:
         return
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise Unreadable(f"-o {path}: another run is writing it; name another file") from None
+            raise Unreadable(f"-o {path}: another run is writing this file; name another file") from None
 
 
 def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -185,17 +187,17 @@ def read(path: Path | str) -> Run:
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from None
     except msgspec.ValidationError as error:
-        raise Unreadable(f"{path} is no run file: {error}") from None
+        raise Unreadable(f"{path} is not a run file: {error}") from None
 
 
 def _head(path: Path, line: bytes) -> dict[str, Any]:
     head = _decoded(line) if len(line) < LONGEST else None
     if head is None or head.get("kind") != "environment":
-        raise Unreadable(f"{path} is no run file: its first line is not an environment record")
+        raise Unreadable(f"{path} is not a run file: its first line is not an environment record")
     if not isinstance(head.get("format"), int):
-        raise Unreadable(f"{path} is no run file: its environment record names no format")
+        raise Unreadable(f"{path} is not a run file: its environment record has no format")
     if head["format"] > FORMAT:
-        raise Unreadable(f"{path} has format {head['format']}, this version reads up to {FORMAT}: update it")
+        raise Unreadable(f"{path} has format {head['format']}, this version reads up to {FORMAT}: update this suite")
     return head
 
 
@@ -218,7 +220,7 @@ def _refuse_without_needed(contest: dict[str, Any], path: Path, commit: str) -> 
         if needed and result.get(needed) is None:
             raise Unreadable(
                 f"{path} was written by commit {commit}, whose results have no `{needed}`: "
-                "measure again, or read it with that commit"
+                "measure again, or read the file with that commit"
             )
 
 
@@ -235,7 +237,7 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
             break  # incomplete last line: a kill during the write
         try:
             if record is None:
-                damaged.append(f"{path}, line {number}: not a record; passed over")
+                damaged.append(f"{path}, line {number}: not a record; skipped")
             elif record.get("kind") == "contest":
                 _refuse_without_needed(record, path, run.commit)
                 contests.append(msgspec.convert(record, Contest))
@@ -244,6 +246,6 @@ def _collect(run: Run, path: Path, lines: Iterator[tuple[int, bytes]]) -> Run:
             elif record.get("kind") == "prediction":
                 predictions = _with(predictions, msgspec.convert(record, Prediction))
         except msgspec.ValidationError as error:
-            damaged.append(f"{path}, line {number}: {error}; passed over")
+            damaged.append(f"{path}, line {number}: {error}; skipped")
     collected = replace(run, contests=_current(contests), notes=tuple(notes))
     return replace(collected, predictions=predictions, damaged=tuple(damaged))

@@ -91,11 +91,11 @@ def _unresolved(run: Run) -> str | None:
     if not any(comparison.verdict == "unresolved" for comparison in run.comparisons):
         return None
     shown = (
-        f" {BUT_SHOWN}: the {stats.SHOWN:.0%} interval shown excludes 1, and this wider one does not clear the margin."
+        f" {BUT_SHOWN}: the {stats.SHOWN:.0%} interval shown excludes 1, but the wider one does not clear the margin."
     )
     return (
-        f"unresolved: the {stats.JUDGED:.0%} interval, which verdicts are taken from, neither lies beyond the margin "
-        f"of its comparison nor inside it.{shown * any(map(but_shown, run.comparisons))}"
+        f"unresolved: the {stats.JUDGED:.0%} interval, which decides verdicts, lies neither beyond the margin "
+        f"of its comparison nor inside.{shown * any(map(but_shown, run.comparisons))}"
     )
 
 
@@ -104,8 +104,8 @@ def _contended(rows: Sequence[Ratio]) -> str | None:
     if not any(CONTENDED in row.verdict for row in rows):
         return None
     return (
-        f"{CONTENDED}: more than a fifth of the rounds of one side lost time to others, or the whole machine was slow; "
-        "what of it is in the figures stands below."
+        f"{CONTENDED}: more than a fifth of one side's rounds lost time to other processes, or the machine was slow; "
+        "lines below state the effect on the figures."
     )
 
 
@@ -240,7 +240,7 @@ def steered(run: Run) -> str | None:
     """Return the environment variables that choose a library's kernels or threads, or None if none is set."""
     variables = run.environment.facts.get("variables") or {}
     settings = ", ".join(f"{name}={value}" for name, value in variables.items())
-    return f"Set in this environment, and obeyed by the libraries: {settings}." if settings else None
+    return f"Set in this environment, and used by the libraries: {settings}." if settings else None
 
 
 def ceilings(run: Run) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ def results(run: Run) -> Table:
                 result.reason or "; ".join(result.warnings) or result.repeat,
             )
         )
-    return Table("Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or the command"), tuple(rows))
+    return Table("Cases", ("case", "status", "time", "rate", "of ceiling", "reason, or command"), tuple(rows))
 
 
 def troubles(run: Run) -> tuple[str, ...]:
@@ -330,7 +330,7 @@ def between(run: Run) -> str | None:
     lacking = [path for path in paths if path not in spreads]
     if lacking:
         remedy = f", run micro.selftest{' --full' * bool(spreads)}" if set(lacking) <= set(next_run.PATHS) else ""
-        parts.append(f"not known here ({', '.join(lacking)}){remedy}")
+        parts.append(f"unknown ({', '.join(lacking)}){remedy}")
     return f"between runs: {'; '.join(parts)}"
 
 
@@ -340,18 +340,18 @@ def burst(run: Run) -> str | None:
         return None
     names = ("sm_megahertz_least", "sm_megahertz_most")
     megahertz = [x.system[name] for x in run.contests for name in names if x.system.get(name)]
-    clocks = f" ({min(megahertz):.0f} to {max(megahertz):.0f} MHz seen)" if megahertz else ""
+    clocks = f" ({min(megahertz):.0f} to {max(megahertz):.0f} MHz)" if megahertz else ""
     return (
-        f"A GPU's visits last about a millisecond: they measure boost clocks{clocks}; sustained work runs lower. From "
-        "one kernel of a graph to the next the GPU takes about 1 µs, which is in its time: ratios of shorter kernels "
-        "are drawn towards 1."
+        f"GPU visits last about a millisecond, at boost clocks{clocks}; sustained clocks are lower. The gap of about "
+        "1 µs between two kernels of a graph is part of their time, so ratios of very short kernels are biased towards "
+        "1."
     )
 
 
 PHASES = {  # disjoint parts of a contest's time, with their texts
     "measuring": "measured {:.1f} s",
     "setup": "prepared and checked {:.1f} s",
-    "asking": "looked up what is here {:.1f} s",
+    "asking": "identified frameworks {:.1f} s",
     "proving": "proved equal work {:.1f} s",
 }
 
@@ -365,5 +365,5 @@ def seconds(run: Run) -> str:
         parts.insert(1, f"{witnesses} timed visits compared with float64{share}")
     if run.contests and all("wall" in contest.seconds for contest in run.contests):
         rest = max(0.0, spent["wall"] - sum(spent[name] for name in PHASES))
-        parts.append(f"all else {rest:.1f} s: {spent['wall']:.1f} s in all")
+        parts.append(f"other {rest:.1f} s; total {spent['wall']:.1f} s")
     return "; ".join(parts)

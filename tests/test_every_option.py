@@ -233,7 +233,7 @@ def test_what_measures_nothing_has_no_option_of_measuring(
 
 def test_both_threads_of_what_runs_each_framework_once_are_refused() -> None:
     for asked, words in ((equal.request, ["fcn-r"]), (explain.request, EXPLAIN.split())):
-        with pytest.raises(UsageError, match=r"^--threads 1,2: one number"):
+        with pytest.raises(UsageError, match=r"^--threads 1,2: must be "):
             asked([*words, "--threads", "1,2"])
 
 

@@ -149,7 +149,7 @@ class Blocks:
         except (knock_out.Refused, AttributeError) as error:
             return {"reason": str(error)}
         if candidate.what == "module":
-            self.refused[path] = "it was not called"
+            self.refused[path] = "the module was not called"
             candidate.try_out(lambda reason: self.refused.__setitem__(path, reason))
         self.knocked[path] = candidate
         return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}

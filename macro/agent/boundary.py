@@ -27,7 +27,7 @@ SOON = 1.0  # minimum seconds of warming up
 def untraced(function: Any) -> Any:
     """Return the function, marked so that torch.compile calls it and does not trace it."""
     function._torchdynamo_disable = True
-    function._torchdynamo_disable_msg = "kernelgap looks at it"
+    function._torchdynamo_disable_msg = "kernelgap observes this call"
     return function
 
 

@@ -18,9 +18,9 @@ def dense(cntk, spec):
 def conv(cntk, spec):
     top, left, bottom, right = layouts.pads(spec)
     if spec["dilation"] > 1:
-        raise NotImplementedError("there is no dilation of a convolution here: CNTK has none on a CPU")
+        raise NotImplementedError("CNTK has no dilated convolutions on a CPU")
     if spec["groups"] > 1:
-        raise NotImplementedError("there are no groups of a convolution here: CNTK has none on a CPU")
+        raise NotImplementedError("CNTK has no grouped convolutions on a CPU")
     layer = cntk.layers.Convolution2D(
         (spec["kernel"],) * 2,
         spec["filters"],

@@ -131,7 +131,7 @@ def profile(
     planes = list(xplane.planes(xplane.profiled(starter(jax), jax.profiler.stop_trace, run)))
     document = trace(planes, card)
     if card and not document["deviceProperties"]:
-        return "JAX's profiler saw nothing of the GPU: is CUPTI there, and may it count (NVIDIA's ERR_NVGPUCTRPERM)?"
+        return "JAX's profiler recorded nothing on the GPU: install CUPTI, or permit it (NVIDIA's ERR_NVGPUCTRPERM)"
     with gzip.open(path, "wb") as stream:
         stream.write(json.dumps(document).encode("utf-8"))
     return None

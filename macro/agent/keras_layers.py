@@ -40,11 +40,9 @@ class Kinds:
     def conv(self, spec: dict[str, Any]) -> Any:
         top, left, bottom, right = layouts.pads(spec)
         if spec["groups"] > 1 and self.keras.backend.backend() == "tensorflow":
-            raise NotImplementedError(
-                "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
-            )
+            raise NotImplementedError("TensorFlow has no gradient of grouped convolutions on a CPU")
         if spec["stride"] > 1 and spec["dilation"] > 1:
-            raise NotImplementedError("there is no convolution with a stride and a dilation here")
+            raise NotImplementedError("Keras has no convolution with both stride and dilation")
         reach = spec["dilation"] * (spec["kernel"] - 1)
         same = spec["stride"] == 1 and reach % 2 == 0 and {top, left, bottom, right} == {reach // 2}
         layer = self.library.Conv2D(

@@ -28,7 +28,7 @@ class KnockOut:
             self.parameter = dict(by_path[holder].named_parameters(recurse=False)).get(name)
         if self.module is None and self.parameter is None:
             near = ", ".join(sorted(by_path)[:6])
-            raise Refused(f"no module and no parameter is called so; modules are {near} …")
+            raise Refused(f"no module or parameter has this name; modules: {near} …")
 
     @property
     def what(self) -> str:
@@ -50,7 +50,7 @@ class KnockOut:
             handle.pop().remove()
             given: Any = args[0] if args else None
             alike = isinstance(output, self.torch.Tensor) and isinstance(given, self.torch.Tensor)
-            done(None if alike and output.shape == given.shape else "its output is not like its input")
+            done(None if alike and output.shape == given.shape else "its output and input differ in shape")
 
         handle.append(self.module.register_forward_hook(hook))
 

@@ -40,9 +40,9 @@ for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
     sys.modules[_module.__name__] = _module
-FOREIGN = "its own torch.profiler.profile starts in the midst of its steps, and there can be but one: run it without"
+FOREIGN = "the script starts torch.profiler.profile between steps, but only one can run: remove it"
 ON_GPU = (
-    "its steps are on a GPU, of which this processor's time tells the launching alone: profile them with "
+    "the steps run on a GPU, and CPU time only covers their launches: profile them with "
     "ProfilerActivity.CUDA, export_chrome_trace('trace.json'), then python -m macro explain trace.json"
 )
 PATIENCE = 10.0  # seconds without an optimizer's step before modules' calls are watched
@@ -126,7 +126,7 @@ class Watching:
             try:
                 self.optimizers.install()
             except AttributeError:
-                self.channel.send("hint", text="this PyTorch has no hooks of all optimizers (2.1 has)")
+                self.channel.send("hint", text="this PyTorch has no global optimizer hooks (2.1 has)")
             later = threading.Thread(target=self._later, name="kernelgap")
             later.daemon = True
             later.start()
@@ -205,7 +205,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         return "usage", str(error), 2
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return "ended", "" if not code else f"it exits with {stop.code}", code
+        return "ended", "" if not code else f"it exited with {stop.code}", code
     except BaseException as error:
         watching.blocks.leave()
         kind, value, trace = sys.exc_info()

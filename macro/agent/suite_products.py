@@ -126,8 +126,8 @@ class Products:
         """Return the name of the fastest candidate. Raises NotImplementedError if no candidate runs."""
         seconds = self._on_gpu(problem) if self.on_gpu else self._on_cores(problem)
         if not seconds:
-            where = "this GPU" if self.on_gpu else f"{self.setting.threads} threads here: pip install torch"
-            raise NotImplementedError(f"no kernel of {problem.name} runs on {where}")
+            where = "on this GPU" if self.on_gpu else f"with {self.setting.threads} threads: pip install torch"
+            raise NotImplementedError(f"no kernel of {problem.name} runs {where}")
         return min(seconds, key=lambda name: seconds[name])
 
     def _views(self, problem: Any) -> list[Any]:

@@ -27,9 +27,7 @@ class Kinds:
         rows, columns = (layouts.pads(spec)[i::2] for i in (0, 1))
         pads = [[0, 0], list(rows), list(columns), [0, 0]]
         if spec["groups"] > 1:
-            raise NotImplementedError(
-                "there are no groups of a convolution here: TensorFlow has no gradient of them on a CPU"
-            )
+            raise NotImplementedError("TensorFlow has no gradient of grouped convolutions on a CPU")
 
         def convolved(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
             y = tf.nn.conv2d(x, p["weight"], spec["stride"], pads, dilations=spec["dilation"])

@@ -25,11 +25,11 @@ def seconds(torch: Any, call: dict[str, Any], cache: int) -> Any:
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
     count = max(2, 1 + 2 * cache // max(1, size))
     if count > MOST:
-        raise LookupError(f"{MOST} sets of its operands would lie in a cache")
+        raise LookupError(f"too small: {MOST} sets of operands fit in cache")
     with torch.no_grad():
         warm = _timed(operation, [first])
         if warm < SHORT:
-            raise LookupError(f"a call takes {warm:.2g} s")
+            raise LookupError(f"too short: a call takes {warm:.2g} s")
         return warm, _timed(operation, [first] + [_operands(torch, call) for _ in range(count - 1)])
 
 
@@ -43,7 +43,7 @@ def _operand(torch: Any, shape: Any, stride: Any, kind: Any, value: Any) -> Any:
         generator = torch.Generator()  # leaves the script's random numbers unchanged
         return torch.rand(extent, generator=generator).to(getattr(torch, TYPES[kind])).as_strided(shape, stride)
     if shape or kind not in ("", "Scalar", "ScalarList"):
-        raise LookupError(f"an input of type {kind} is not made")
+        raise LookupError(f"an input of type {kind} cannot be repeated")
     return value
 
 
@@ -62,7 +62,7 @@ def _overload(torch: Any, name: str, operands: list[Any]) -> Any:
                 return call
             except (RuntimeError, TypeError):
                 continue
-    raise LookupError(f"no form of {name} takes these")
+    raise LookupError(f"no overload of {name} accepts its operands")
 
 
 def _bound(overload: Any, named: list[str | None]) -> Callable[..., Any]:

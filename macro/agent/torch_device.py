@@ -25,10 +25,10 @@ def check(torch: Any, job: dict[str, Any]) -> None:
     if place(job) == "cpu":
         return
     if not torch.cuda.is_available():
-        raise NotImplementedError(f"PyTorch {torch.__version__} sees no GPU")
+        raise NotImplementedError(f"PyTorch {torch.__version__} finds no GPU")
     index = torch.device(place(job)).index or 0
     if index >= torch.cuda.device_count():
-        raise NotImplementedError(f"PyTorch sees {torch.cuda.device_count()} GPUs, from cuda:0 on")
+        raise NotImplementedError(f"PyTorch finds {torch.cuda.device_count()} GPUs, from cuda:0 on")
     torch.cuda.set_device(index)
 
 
@@ -52,9 +52,7 @@ def identity(torch: Any, job: dict[str, Any]) -> dict[str, Any]:
     major, minor = torch.cuda.get_device_capability()
     tf32 = {"matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32}
     if any(tf32.values()):
-        raise RuntimeError(
-            "PyTorch rounds factors to TF32 in {}".format(" and ".join(x for x in sorted(tf32) if tf32[x]))
-        )
+        raise RuntimeError("PyTorch computes in TF32 in {}".format(" and ".join(x for x in sorted(tf32) if tf32[x])))
     return {
         "blas": f"cuBLAS of CUDA {torch.version.cuda}",
         "dnn": f"cuDNN {torch.backends.cudnn.version()}",

@@ -40,7 +40,7 @@ def pool(torch: Any, spec: dict[str, Any]) -> Any:
     if spec["mode"] == "max":
         return nn.MaxPool2d(spec["window"], spec["stride"], **about), {}
     if not alike:
-        raise NotImplementedError("there is no average pooling with padding that differs by side here")
+        raise NotImplementedError("the PyTorch adapter has no average pooling with asymmetric padding")
     return nn.AvgPool2d(spec["window"], spec["stride"], count_include_pad=False, **about), {}
 
 

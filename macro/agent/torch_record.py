@@ -149,7 +149,7 @@ class Recording:
         if id(tensor) not in self._known:
             storage = tensor.untyped_storage()._cdata
             if storage in self._holders:
-                raise RuntimeError("an unseen view of a recorded tensor: cannot be replayed")
+                raise RuntimeError("an unrecorded view of a recorded tensor cannot be replayed")
             slot = Slot(None, tensor.detach() if tensor.requires_grad else tensor, True)
             self._known[id(tensor)] = slot, tensor  # held, so that its id is not reused
         return self._known[id(tensor)][0]

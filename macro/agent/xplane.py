@@ -48,7 +48,7 @@ def _fields(data: bytes) -> Iterator[Any]:
             size, at = _varint(data, at)
             value, at = data[at : at + size], at + size
         else:
-            raise ValueError(f"no xplane: wire type {kind}")
+            raise ValueError(f"not an xplane: wire type {kind}")
         yield key >> 3, value
 
 

@@ -29,14 +29,14 @@ class Named:
     def refused(self, step: Step) -> str | None:
         """Return the reason why the change does not apply to `step`, or None."""
         if step.script is not None and self.change.code:
-            return f"it is an edit of the program: {self.change.code}"
+            return f"requires an edit of the script: {self.change.code}"
         try:
             why = self.change.applies(step, self.value)
             if why is None and not isinstance(self.apply(step), Step):
-                return "its make gives no Step"
+                return "its make() returns no Step"
             return why
         except Exception as error:
-            return f"it raises {raised(error)}"
+            return f"raises {raised(error)}"
 
     def edit(self, step: Step) -> str:
         """Return the code that a user writes into a program; empty if environment variables suffice."""
@@ -77,18 +77,18 @@ def find(text: str) -> Named:
 def known(name: str) -> Change:
     """Return the suite's change `name`. Raises UsageError."""
     if name not in _suite():
-        raise UsageError(f"{name}: there is no such change: {choice(name, names())} (or a file.py of your own)")
+        raise UsageError(f"{name}: no such change: {choice(name, names())} (or name a file.py that defines a change)")
     return _suite()[name]
 
 
 @functools.cache
 def _load(path: Path) -> Change:
     if not path.is_file():
-        raise UsageError(f"{path}: there is no such file")
+        raise UsageError(f"{path}: no such file")
     try:
         module = module_of(str(path))
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{path}: it raises {raised(error)}") from None
+        raise UsageError(f"{path}: raises {raised(error)}") from None
     if not isinstance(change := getattr(module, "CHANGE", None), Change):
-        raise UsageError(f"{path}: it has no CHANGE, a macro.changes.base.Change")
+        raise UsageError(f"{path}: defines no CHANGE of type macro.changes.base.Change")
     return change

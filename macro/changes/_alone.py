@@ -46,7 +46,7 @@ class TooFewRounds(Unavailable):
     """Error: an isolated kernel had too few rounds, so its ratio is unknown."""
 
     def __init__(self) -> None:
-        super().__init__("a kernel by itself had too few rounds: a longer --budget")
+        super().__init__("a kernel by itself had too few rounds: use a longer --budget")
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     """Predict products, except inside recurrent cells and attention, by measuring each in isolation."""
     variant = GEMMS.get(asked.unchanged.row)
     if variant is None:
-        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
+        return Forecast(why=f"this suite has no kernel that calls the products of {asked.unchanged.framework.name}")
     spent = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
     return with_rest(asked, "other products", HAVE_PRODUCTS, spent, each(asked, spent, {"variant": variant, **how}))
 
@@ -118,7 +118,9 @@ def _known(asked: PredictionInput, kind: type[Problem], what: str, kinds: Sequen
     spent = gathered(by_row(asked.before, kind, kinds))
     rest = asked.before.kinds(*have) - total(spent)
     if rest > max(total(spent), MOST * asked.before.seconds):
-        raise Unavailable(f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step; nothing calls them here")
+        raise Unavailable(
+            f"{what} take {100 * rest / asked.before.seconds:.0f} % of the step, and this suite has no kernels for them"
+        )
     return spent
 
 
@@ -159,9 +161,9 @@ def alike(asked: PredictionInput) -> dict[str, Any]:
     """
     setting, script = asked.unchanged.setting, asked.unchanged.script
     if script is not None and os.path.abspath(script.python) != os.path.abspath(sys.executable):
-        raise Unavailable(f"{script.python} may have other kernels than this Python, by which they are measured")
+        raise Unavailable(f"kernels are measured in this Python, and {script.python} may have others")
     if steering := [x for x in setting.knobs.get("variables", {}) if not x.startswith(OF_MALLOC)]:
-        raise Unavailable(f"the step has {steering[0]}, without which kernels by themselves would be measured")
+        raise Unavailable(f"kernels by themselves would be measured without {steering[0]}, which the step sets")
     return {"threads": asked.threads, "heap": setting.heap, "preload": setting.preload}
 
 
@@ -174,7 +176,7 @@ def each(asked: PredictionInput, spent: Spent, how: Mapping[str, Any]) -> Foreca
     step, or all problems, have no ratio."""
     large = {x: took for x, of in spent.items() if (took := sum(of.values())) >= LARGE * asked.before.seconds}
     if not large:
-        return Forecast((unknown("kernels of which none takes a hundredth of the step", total(spent)),))
+        return Forecast((unknown("kernels of less than 1 % of the step each", total(spent)),))
     fits = _alone.SHARES[0] * asked.alone / (2 * ROUNDS * sum(max(spent[x].values()) for x in large))
     most = 2 * open_device("cpu").limits().usable_cache
     of = {x: _alone.smaller(x, min(fits, most / x.bytes) * x.flops, how.get("vary")) for x in large}

@@ -69,8 +69,8 @@ class Step:
 
         `compiled`: the knob also exists for pytorch-compile."""
         if self.row.removesuffix("-compile" if compiled else "") != "pytorch":
-            return f"no switch of {self.framework.name}'s is known here"
-        return "it is made already" if self.knob(name) == value else None
+            return f"not available in {self.framework.name}"
+        return "already applied" if self.knob(name) == value else None
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ FUNCTIONS = re.compile("dnnl")  # in the names of oneDNN's functions
 
 
 def _applies_layout(step: Step, value: str) -> str | None:
-    why = None if step.has("conv") else "the network has no images between its layers"
+    why = None if step.has("conv") else "the network has no convolution"
     return step.refuses_knob("channels_last", True) or why
 
 
 def _took_layout(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     there = after.flag("layout") == "channels_last"
-    return Effect(there, f"filters lie as {'NHWC' if there else 'NCHW'}")
+    return Effect(there, f"filters are stored as {'NHWC' if there else 'NCHW'}")
 
 
 def _brings_layout(asked: PredictionInput) -> Forecast:
@@ -54,8 +54,8 @@ def _brings_layout(asked: PredictionInput) -> Forecast:
 def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
-        return "it is made already" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    why = None if step.has("conv") else "only convolutions are oneDNN's, and the network has none"
+        return "already applied" if step.setting.knobs.get("variables", {}).get(name) == off else None
+    why = None if step.has("conv") else "oneDNN only runs convolutions, and the network has none"
     return step.refuses_knob("onednn", False) or why
 
 
@@ -69,23 +69,23 @@ def _took_onednn(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     """Check the library that PyTorch or TensorFlow reports; for MXNet, the sampled functions."""
     if isinstance(after.flag("mkldnn"), bool):
         there = after.flag("mkldnn") is False
-        return Effect(there, f"PyTorch says that oneDNN is {'off' if there else 'on'}")
+        return Effect(there, f"PyTorch reports oneDNN {'off' if there else 'on'}")
     was, now = (x.identity.get("dnn") for x in (before, after))
     if was and not now:
-        return Effect(True, f"{was} before; with it the framework says that it has none")
+        return Effect(True, f"the framework reported {was} before, none with the change")
     return products.gone(before, after, FUNCTIONS, "oneDNN's functions")
 
 
 def _brings_onednn(asked: PredictionInput) -> Forecast:
     if asked.unchanged.row in SWITCHES:
-        return Forecast(why=f"no kernel here is what {asked.unchanged.framework.name} takes instead")
+        return Forecast(why=f"this suite lacks the kernels that {asked.unchanged.framework.name} uses instead")
     return _parts.convolutions(asked, {"variant": "torch,torch-without-onednn"})
 
 
 CHANGES = (
     Change(
         "channels-last",
-        "images and filters lie as NHWC (torch.channels_last)",
+        "images and filters stored as NHWC (torch.channels_last)",
         _applies_layout,
         lambda step, value: step.with_knob("channels_last", True),
         _took_layout,
@@ -99,7 +99,7 @@ CHANGES = (
     ),
     Change(
         "onednn-off",
-        "convolutions (of TensorFlow and MXNet products too) without oneDNN",
+        "convolutions without oneDNN (in TensorFlow and MXNet products, too)",
         _applies_onednn,
         _make_onednn,
         _took_onednn,

@@ -27,7 +27,7 @@ def _applies_transposed(step: Step, value: str) -> str | None:
 
 def _took_transposed(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     layout = after.identity.get("layout")
-    return Effect(layout == "inputs x outputs", f"weights lie as {layout}")
+    return Effect(layout == "inputs x outputs", f"weights are stored as {layout}")
 
 
 def _brings_transposed(asked: PredictionInput) -> Forecast:
@@ -49,15 +49,15 @@ def _applies_update(step: Step, value: str) -> str | None:
     if why := step.refuses_knob("update", "in wgrad"):
         return why
     if step.plan.phase != "step":
-        return f"there is no update in a {step.plan.phase}"
+        return f"a {step.plan.phase} has no update"
     if step.plan.network.rule != "sgd":
-        return f"a product adds to the weights alone, not to what {step.plan.network.rule} keeps"
+        return f"a product can only update the weights, not the state of {step.plan.network.rule}"
     return None if step.has("dense") else "the network has no dense layer"
 
 
 def _took_update(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     update = after.flag("update")
-    return Effect(update == "in wgrad", f"weights are moved {update}")
+    return Effect(update == "in wgrad", f"weights are updated {update}")
 
 
 def _brings_update(asked: PredictionInput) -> Forecast:
@@ -78,7 +78,7 @@ def _rows(before: BaselineProfile) -> Iterator[tuple[str, Problem, float]]:
 CHANGES = (
     Change(
         "weights-transposed",
-        "dense layers' weights in memory as inputs × outputs",
+        "dense layers' weights stored as inputs × outputs",
         _applies_transposed,
         lambda step, value: step.with_knob("weights", "inputs x outputs"),
         _took_transposed,
@@ -90,7 +90,7 @@ CHANGES = (
     ),
     Change(
         "update-in-wgrad",
-        "dense layers' weights moved by the product that would give their gradient (addmm_)",
+        "dense layers' weights updated inside the wgrad product (addmm_)",
         _applies_update,
         lambda step, value: step.with_knob("update", "in wgrad"),
         _took_update,
@@ -98,7 +98,7 @@ CHANGES = (
         saves=("optimizer",),
         measures=("gemm", "optimizer"),
         code="an autograd.Function whose backward does weight.data.addmm_(dy.t(), x, alpha=-rate)",
-        costs="the gradients, which nobody can look at any more",
+        costs="the gradients, which are no longer stored",
         memory=True,
         looks=(FAULTS,),
     ),

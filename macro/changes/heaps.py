@@ -71,7 +71,7 @@ def faults(before: BaselineProfile, after: ProcessSnapshot) -> Part:
     A fault costs the step's system time per fault or, if faults are few, the measured cost of new memory. The error
     BESIDE covers effects on caches and page tables; faults of several threads may serialize or overlap."""
     if before.faults < FEW and after.faults < FEW:
-        return _parts.around("page faults, of which there are none", 0.0, NOTHING * before.seconds)
+        return _parts.around("page faults (none)", 0.0, NOTHING * before.seconds)
     cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
     each, apart = cost * (1 + 1 / before.threads) / 2, cost * (1 - 1 / before.threads) / 2
     more = after.faults - before.faults
@@ -85,7 +85,7 @@ def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
     Only a few steps are observed, in which the heap may still grow, so the standard error counts in the change's favor.
     An unchanged process with few faults, by chance of its heap's layout, is no evidence for the next process."""
-    counts = f"{before.faults:.0f} page faults a step before, {after.faults:.0f} with it"
+    counts = f"page faults per step: {before.faults:.0f} before, {after.faults:.0f} with the change"
     if before.faults < FEW:
         return Effect(True, f"{counts}; another process of the unchanged step may have more")
     return Effect(after.faults - after.faults_error <= max(FEW, FEWER * before.faults), counts)
@@ -101,15 +101,15 @@ def allocator(word: str, about: str) -> Change:
 
     def applies(step: Step, value: str) -> str | None:
         if replaced(step) or step.setting.heap != "default":
-            return "its heap is not the default any more"
+            return "the heap is not the default"
         if TUNABLES in step.setting.knobs.get("variables", {}):
-            return f"{TUNABLES} steers glibc's"
+            return f"{TUNABLES} configures glibc's allocator"
         return products.absent(word)
 
     def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         name, there = preload.library(word).name, preload.missing([word], after.maps) is None
         if preload.missing([word], before.maps) is None:
-            return Effect(False, f"{name} is mapped without it too")
+            return Effect(False, f"{name} is mapped without the change, too")
         return Effect(there, f"{name} is {'' if there else 'not '}mapped; {fewer_faults(before, after).evidence}")
 
     return Change(
@@ -130,11 +130,11 @@ def keeps() -> Change:
 
     def applies(step: Step, value: str) -> str | None:
         if step.setting.heap == "keep":
-            return "it keeps freed memory already"
+            return "the step already keeps freed memory"
         if TUNABLES in step.setting.knobs.get("variables", {}):
-            return f"{TUNABLES} steers it already"
+            return f"{TUNABLES} already configures the allocator"
         if replaced(step):
-            return "its allocator is not glibc's"
+            return "the allocator is not glibc's"
         try:
             variables("keep")
         except SuiteError as error:
@@ -144,17 +144,17 @@ def keeps() -> Change:
     def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         effect = fewer_faults(before, after)
         if lacking := [name for name, value in variables("keep").items() if after.variables.get(name) != value]:
-            return Effect(False, f"{lacking[0]} is not in its environment; {effect.evidence}")
+            return Effect(False, f"{lacking[0]} is not set in the process; {effect.evidence}")
         return effect
 
     return Change(
         "heap-keep",
-        "glibc's malloc keeps freed memory: no block mapped for itself, none given back",
+        "glibc's malloc keeps freed memory: no mmap for large blocks, no trimming",
         applies,
         lambda step, value: replace(step, setting=replace(step.setting, heap="keep")),
         took,
         brings,
-        costs="memory: what was freed stays mapped",
+        costs="memory: freed blocks stay mapped",
         looks=(FAULTS,),
         alone=False,
     )
@@ -162,16 +162,16 @@ def keeps() -> Change:
 
 def _applies_huge(step: Step, value: str) -> str | None:
     if replaced(step):
-        return "its allocator is not glibc's"
+        return "the allocator is not glibc's"
     if step.setting.heap == "keep":
-        return "freed memory is kept: there are no page faults to save"
+        return "freed memory is kept, so no page faults are left to save"
     if TUNABLES in {**os.environ, **step.setting.knobs.get("variables", {})}:
         return f"{TUNABLES} is set already"
     if "[madvise]" not in _enabled():
-        return f"{ENABLED} is {_enabled() or 'not there'}, not madvise"
+        return f"{ENABLED} is {_enabled() or 'missing'}, not madvise"
     libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
     if tuple(map(int, libc.rpartition(" ")[2].split(".")[:2])) < SINCE:
-        return f"{libc} has no such tunable"
+        return f"{libc} has no glibc.malloc.hugetlb"
     return None
 
 
@@ -196,18 +196,15 @@ def _brings_huge(asked: PredictionInput) -> Forecast:
 
 CHANGES = (
     keeps(),
-    *(
-        allocator(word, f"{word} in place of glibc's malloc, preloaded")
-        for word in ("jemalloc", "tcmalloc", "mimalloc")
-    ),
+    *(allocator(word, f"{word} preloaded in place of glibc's malloc") for word in ("jemalloc", "tcmalloc", "mimalloc")),
     Change(
         "huge-pages",
-        "glibc's malloc asks for transparent huge pages",
+        "glibc's malloc requests transparent huge pages",
         _applies_huge,
         lambda step, value: step.with_variables({TUNABLES: HUGE}),
         _took_huge,
         _brings_huge,
-        costs="memory, in pieces of 2 MiB",
+        costs="memory, in pages of 2 MiB",
         looks=(FAULTS,),
         alone=False,
     ),

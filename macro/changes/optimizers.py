@@ -18,10 +18,10 @@ def optimizer(form: str, about: str) -> Change:
         if why := step.refuses_knob("optimizer", form, compiled=True):
             return why
         if (other := step.knob("optimizer")) not in (None, "default"):
-            return f"it is {other} already"
+            return f"the optimizer is already {other}"
         if form == "fused" and step.plan.network.rule not in FUSED:
             return f"PyTorch has no fused {step.plan.network.rule}"
-        return None if step.plan.phase == "step" else f"there is no optimizer in a {step.plan.phase}"
+        return None if step.plan.phase == "step" else f"a {step.plan.phase} has no optimizer"
 
     def took(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         actual = after.flag("optimizer")
@@ -32,9 +32,9 @@ def optimizer(form: str, about: str) -> Change:
         before, network = asked.before, asked.unchanged.plan.network
         seconds = before.kinds("optimizer")
         if not seconds:
-            return Forecast(why="no row of its is an optimizer's")
+            return Forecast(why="the step has no row of an optimizer")
         if network.rule == "nesterov" and "foreach" in (form, "foreach" * _foreach(before)):
-            return Forecast(why="all at once nesterov changes the gradients, and is not measured by itself")
+            return Forecast(why="foreach Nesterov modifies the gradients, so it is not measured by itself")
         sizes = [size for node in network.nodes if (size := node.count)]
         # A pass over a tensor finds in cache what the previous pass left: beyond the cache, sizes make no difference.
         alike = TIMES * open_device("cpu").limits().usable_cache // BYTES

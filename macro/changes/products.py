@@ -21,9 +21,9 @@ RARE = 0.05  # a kernel family with a smaller share of the samples in products i
 VENDOR = "GenuineIntel"  # the vendor whose processors MKL is made for
 TELLING = 5  # samples expected without the change, below which their absence is no evidence
 CHANGED = {
-    "mkl-intel": "MKL's dispatch is changed, and MKL would multiply no more",
-    "sgemm-openblas": "OpenBLAS multiplies, not MKL",
-    "blis": "BLIS multiplies, not MKL",
+    "mkl-intel": "MKL's dispatch is already changed, and MKL would no longer be used",
+    "sgemm-openblas": "OpenBLAS already replaces MKL",
+    "blis": "BLIS already replaces MKL",
 }
 KERNEL = re.compile(
     r"mkl_blas_(?P<set>\w+?)_(s|xs)gemm\w*|(?P<core>sgemm_kernel_\w+|sgemm_\w+kernel\w*)", re.IGNORECASE
@@ -33,7 +33,7 @@ KERNEL = re.compile(
 def is_mkl(step: Step) -> str | None:
     """Return the reason why the step's products are not MKL's, or None."""
     if step.row.removesuffix("-compile") not in MKL:
-        return f"the products of {step.framework.name} are not MKL's"
+        return f"the products of {step.framework.name} do not run in MKL"
     return None
 
 
@@ -50,7 +50,7 @@ def preloaded(
 
     def shown(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
         if preload.missing([word], before.maps) is None:
-            return Effect(False, f"{word} is mapped without it too")
+            return Effect(False, f"{word} is mapped without the change, too")
         if preload.missing([word], after.maps):
             return Effect(False, f"{word} is not mapped")
         return took(before, after)
@@ -73,7 +73,7 @@ def applies(step: Step, word: str) -> str | None:
     """Return the reason why preloading a library that changes MKL's products does not apply, or None."""
     loaded = (*preload.words(step.setting.preload), *preload.given())
     if word in loaded:
-        return "it is made already"
+        return "already applied"
     return next((why for other, why in CHANGED.items() if other in loaded), None) or is_mkl(step) or absent(word)
 
 
@@ -90,7 +90,7 @@ def gone(before: BaselineProfile, after: ProcessSnapshot, functions: re.Pattern[
     """Check that no sample is in these functions any more, with enough samples for this to be evidence."""
     was, now = (sum(n for x, n in seen.symbols.items() if functions.search(x)) for seen in (before, after))
     all_before, all_now = (sum(seen.symbols.values()) for seen in (before, after))
-    evidence = f"{was} of {all_before} samples in {named} before, {now} of {all_now} with it"
+    evidence = f"{was} of {all_before} samples in {named} before, {now} of {all_now} with the change"
     return Effect(not now and was * all_now >= TELLING * all_before, evidence)
 
 
@@ -114,21 +114,21 @@ def others(before: BaselineProfile, after: ProcessSnapshot, *groups: str) -> Eff
     was, now = (_main(x.symbols, *groups) for x in (before, after))
     if not was or not now:
         return Effect(
-            False, f"no product was seen {'before' if not was else 'with it'}, so nothing shows which kernels run"
+            False, f"no product was sampled {'before' if not was else 'with the change'}, so its kernels are unknown"
         )
-    evidence = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with it"
+    evidence = f"products in {', '.join(was)} kernels before, in {', '.join(now)} with the change"
     return Effect(set(was) != set(now), evidence)
 
 
 def _took_openblas(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     path = openblas.path("scipy")
     if path is None or path.name not in after.maps:  # NumPy's OpenBLAS is another file
-        return Effect(False, "SciPy's OpenBLAS is not mapped, which the first sgemm_ that it answers does")
+        return Effect(False, "SciPy's OpenBLAS is not mapped, so it has served no sgemm_")
     if not _families(before.symbols, "set"):
-        return Effect(False, "no product was seen in MKL's kernels before, so nothing shows who multiplies")
+        return Effect(False, "no product was sampled in MKL's kernels before, so the library is unknown")
     if left := sorted(_families(after.symbols, "set")):
-        return Effect(False, f"SciPy's OpenBLAS is mapped, and products are in MKL's {', '.join(left)} kernels")
-    return Effect(True, "SciPy's OpenBLAS is mapped, which the first sgemm_ that it answers does")
+        return Effect(False, f"SciPy's OpenBLAS is mapped, but products still run in MKL's {', '.join(left)} kernels")
+    return Effect(True, "SciPy's OpenBLAS is mapped, so it has served an sgemm_")
 
 
 def _took_blis(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
@@ -141,10 +141,10 @@ CHANGES = (
     preloaded(
         "mkl-dispatch",
         "mkl-intel",
-        "MKL takes the kernels that it has for its own vendor's processors",
+        "MKL uses its kernels for Intel processors",
         lambda before, after: others(before, after, "set"),
-        lambda: "this processor is of MKL's own vendor" if vendor() == VENDOR else None,
+        lambda: "MKL already uses these kernels on an Intel processor" if vendor() == VENDOR else None,
     ),
-    preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS multiplies where MKL did", _took_openblas),
-    preloaded("blis-shim", "blis", "BLIS multiplies where MKL did", _took_blis),
+    preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS runs the products in place of MKL", _took_openblas),
+    preloaded("blis-shim", "blis", "BLIS runs the products in place of MKL", _took_blis),
 )

@@ -34,7 +34,7 @@ LARGE = 1 << 22  # elements of the ReLU pass whose ratio stands for all passes
 def _applies_threads(step: Step, value: str) -> str | None:
     if not value.isdecimal() or not 1 <= int(value) <= cores():
         return f"give a number: this process may use 1 to {cores()} cores"
-    return f"it has {value} already" if int(value) == step.setting.threads else None
+    return f"the step already has {value}" if int(value) == step.setting.threads else None
 
 
 def _tries_threads(step: Step) -> list[str]:
@@ -44,7 +44,7 @@ def _tries_threads(step: Step) -> list[str]:
 
 def _took_threads(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     was, now = (x.identity.get("threads") for x in (before, after))
-    return Effect(was != now, f"threads {was} before, {now} with it")
+    return Effect(was != now, f"threads {was} before, {now} with the change")
 
 
 def _brings_threads(asked: PredictionInput) -> Forecast:
@@ -78,7 +78,7 @@ def _applies_isa(step: Step, value: str) -> str | None:
         return str(error).removeprefix("--isa ")
     here, named = instruction_sets(), NAMED.get(value)
     if value in isa.SETS and named not in here[:-1]:
-        return "this processor has no wider vectors" if named in here else "this processor has none of it"
+        return "already this processor's widest set" if named in here else "this processor lacks this set"
     return None
 
 
@@ -93,29 +93,29 @@ def _took_isa(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 
 def _brings_isa(asked: PredictionInput) -> Forecast:
     if _parts.GEMMS.get(asked.unchanged.row) != "numpy":
-        return Forecast(why="MKL and oneDNN do not say which instructions they took")
+        return Forecast(why="MKL and oneDNN do not report which instructions they use")
     value = asked.changed.setting.knobs["variables"]["OPENBLAS_CORETYPE"]
     return _parts.products(asked, {"vary": "isa", "isa": f"default,{value}"})
 
 
 def _applies_batch(step: Step, value: str) -> str | None:
     if step.script is not None:
-        return "a program has its own"
+        return "a script sets its batch itself"
     if not value.isdecimal() or int(value) < 1:
-        return "take 1 or more"
-    return f"it is {value} already" if int(value) == step.plan.batch else None
+        return "must be 1 or more"
+    return f"the batch is already {value}" if int(value) == step.plan.batch else None
 
 
 def _took_batch(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     was, now = (x.identity.get("batch") for x in (before, after))
-    return Effect(was != now, f"{was} samples before, {now} with it")
+    return Effect(was != now, f"{was} samples before, {now} with the change")
 
 
 def _brings_batch(asked: PredictionInput) -> Forecast:
     """Predict products, convolutions and poolings in isolation, passes over activations in proportion."""
     variant = _parts.GEMMS.get(asked.unchanged.row)
     if variant is None:
-        return Forecast(why=f"no kernel here calls the products of {asked.unchanged.framework.name}")
+        return Forecast(why=f"this suite has no kernel that calls the products of {asked.unchanged.framework.name}")
     before, batches = asked.before, (asked.unchanged.plan.batch, asked.changed.plan.batch)
     parts: list[tuple[float, Callable[[PredictionInput], Forecast]]] = []
     rows = list(_parts.by_row(before, Gemm, _parts.PRODUCTS))
@@ -155,19 +155,19 @@ def _axis(x: Problem, row: str, batch: int) -> str | None:
 
 def _applies_compiled(step: Step, value: str) -> str | None:
     if step.knob("update") == "in wgrad":
-        return "its backward moves the weights, which no compiled step does here"
-    return None if step.row == "pytorch" else "torch.compile is PyTorch's"
+        return "the backward pass updates the weights, which this suite does not compile"
+    return None if step.row == "pytorch" else "only PyTorch has torch.compile"
 
 
 def _took_compiled(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
     there = after.flag("compile") is True
-    return Effect(there, "PyTorch's own kernels are compiled" if there else "it runs eagerly")
+    return Effect(there, "PyTorch's kernels are compiled" if there else "the step runs eagerly")
 
 
 CHANGES = (
     Change(
         "threads",
-        "this many threads",
+        "run the step with this many threads",
         _applies_threads,
         lambda step, value: replace(step, setting=replace(step.setting, threads=int(value))),
         _took_threads,
@@ -180,7 +180,7 @@ CHANGES = (
     ),
     Change(
         "isa",
-        "libraries take this instruction set, OpenBLAS this family of kernels",
+        "limit libraries to this instruction set, OpenBLAS to this kernel family",
         _applies_isa,
         lambda step, value: step.with_variables(isa.variables(value)),
         _took_isa,
@@ -192,13 +192,13 @@ CHANGES = (
     ),
     Change(
         "batch",
-        "this many samples in a step, which then does other work",
+        "this batch size, so the step does other work",
         _applies_batch,
         lambda step, value: replace(step, plan=replace(step.plan, batch=int(value))),
         _took_batch,
         _brings_batch,
         takes="128",
-        costs="what is learned in a step; memory",
+        costs="what a step learns; memory",
         tries=lambda step: (),
         memory=True,
         looks=(FAULTS,),
@@ -209,10 +209,10 @@ CHANGES = (
         _applies_compiled,
         lambda step, value: replace(step, framework=find("pytorch-compile")),
         _took_compiled,
-        lambda asked: Forecast(why="fusion changes which kernels there are and how long what they write lives"),
+        lambda asked: Forecast(why="fusion changes the kernels and how long their results stay in memory"),
         saves=("dispatch", "interpreter", "element-wise", "reduction", "softmax and loss", "normalization", "copy"),
         code="model = torch.compile(model)",
-        costs="a start of half a minute; the last bits of results",
+        costs="half a minute of compilation; the last bits of results",
         looks=(),
         alone=False,
     ),

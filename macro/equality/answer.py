@@ -43,8 +43,8 @@ class Answer:
     def wide(self) -> str | None:
         """First deviation from single precision in the model's report or the arrays; None if there is none."""
         if "32" not in str(self.built.get("dtype")):
-            return f"it computes in {self.built.get('dtype')}"
-        return next((f"its {name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
+            return f"computes in {self.built.get('dtype')}"
+        return next((f"{name} is {x.dtype}" for name, x in self.arrays.items() if x.itemsize != 4), None)
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ def _read(question: Question, process: Process) -> Answer:
 
     hello, built = process.expect("hello"), process.expect("built")
     if not isinstance(built.get("parameters"), dict):
-        raise LaunchError("its work() names no parameters: {name: count}")
+        raise LaunchError("its work() returns no parameters: {name: count}")
     reply = process.expect("equal", PATIENCE)
     path = Path(reply["arrays"])
     try:
         with np.load(path) as arrays:
             kept = {name: arrays[name] for name in arrays.files}
     except ValueError as error:  # arrays of Python objects
-        raise LaunchError(f"its arrays cannot be read: {error}") from None
+        raise LaunchError(f"its answer's arrays cannot be read: {error}") from None
     path.unlink()
     if question.seed is not None:
         shutil.rmtree(path.parent)  # a gigabyte for a large network

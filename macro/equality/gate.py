@@ -119,7 +119,7 @@ def _ask(entries: Sequence[Entry], plan: Plan, folder: Path, say: Callable[[str]
     ]
     with closing(begun(questions)) as processes:
         for entry, process in zip(entries, processes, strict=True):
-            say(f"asking {entry.framework.name} what it is")
+            say(f"identifying {entry.framework.name}")
             try:
                 if isinstance(process, SuiteError):
                     raise process

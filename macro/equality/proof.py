@@ -146,9 +146,9 @@ def _structure(answer: Answer, want: Answer) -> str | None:
     if answer.wide:
         return f"{answer.wide}, not in single precision"
     if answer.built.get("batch") != want.built["batch"]:
-        return f"its batch is {answer.built.get('batch')}, not {want.built['batch']}"
+        return f"the batch is {answer.built.get('batch')}, not {want.built['batch']}"
     missing = [name for name in want.arrays if name not in answer.arrays]
-    return f"it gives no {missing[0]}" if missing else None
+    return f"the answer lacks {missing[0]}" if missing else None
 
 
 def prove(
@@ -156,7 +156,7 @@ def prove(
 ) -> list[Verdict]:
     """Compare each framework with the reference; store successful proofs, which `proven` looks up."""
     at = timed.small(network, batch)
-    say("reference: NumPy, and the bounds that it sets" + (f", at batch {at}" if at != batch else ""))
+    say("reference: NumPy's answer and its error bounds" + (f", at batch {at}" if at != batch else ""))
     want, bounds = reference(network, at, folder)
     why, unseen = _untellable(want, bounds, job.files(at, folder)["weights"], network.rate)
     if why:
@@ -209,7 +209,7 @@ def _large(
     with closing(answers(asked)) as given:
         for (question, (verdict, identity)), wanted in zip(pairs, again, strict=True):
             if rival.wrong and question.framework.name == timed.RIVAL and question.setting.device == "cpu":
-                why = f"its answer at batch {batch} is no number"
+                why = f"the answer at batch {batch} is not finite"
                 verdict = replace(verdict, equal=False, why=why, worst=math.inf, where="outputs")
             if not verdict.equal:
                 yield verdict, identity
@@ -236,14 +236,14 @@ def _untellable(want: Answer, bounds: Mapping[str, float], weights: str, rate: f
     finite = all(bool(np.isfinite(array).all()) for array in want.arrays.values())
     if not (finite and all(map(math.isfinite, want.losses))):
         losses = ", ".join(f"{x:g}" for x in want.losses)
-        return f"the network itself diverges, losses {losses}: give it a smaller rate than {rate:g}", []
+        return f"the reference diverges (losses {losses}): use a rate smaller than {rate:g}", []
     with np.load(weights) as given:
         if not any(want.arrays[f"gradient.{name}"].any() for name in given.files):
             return None, []  # as in a network of one class
         blind = [count for count in COUNTS if not any(_moved(want, bounds, count, x, given[x]) for x in given.files)]
     if len(blind) == len(COUNTS):
-        return f"its steps move weights by no more than rounding does: give it a larger rate than {rate:g}", []
-    text = "weights after {} are moved by rounding as far as by the steps, and prove nothing"
+        return f"steps change weights no more than rounding does: use a rate larger than {rate:g}", []
+    text = "weights after {} prove nothing, as rounding changes them as much as the steps"
     return None, [text.format(units.counted(count, "step")) for count in blind]
 
 
@@ -260,7 +260,7 @@ def _at_both(verdict: Verdict, at: int, rival: timed.Reference, shares: Mapping[
     failed = [name for name, share in shares.items() if not share <= 1]
     why = f"{failed[0]} differs by {shares[failed[0]]:.3g} times its bound" if failed else None
     itself = rival.answer is not None and not shares
-    words = "; at the timed one others are compared with it" if itself else rival.words
+    words = "; others are compared with it at the timed batch" if itself else rival.words
     proof = f"against NumPy at batch {at}{words}"
     return replace(verdict, equal=not failed, why=why, worst=ratios[where], where=where, proof=proof)
 

@@ -53,7 +53,7 @@ class Reference:
     def words(self) -> str:
         """Text of a proof on the comparison at the timed batch."""
         if self.answer is None:
-            return f"; at the timed batch against nothing: {self.why}"
+            return f"; not compared at the timed batch: {self.why}"
         compared = "outputs, loss, norms of gradients, statistics"
         return f"; at batch {self.answer.built['batch']} against {RIVAL}, {compared}"
 
@@ -66,7 +66,7 @@ def reference(network: Network, batch: int, folder: Path) -> Reference:
     except SuiteError as error:
         return Reference(None, f"{RIVAL}: {error}")
     if not all(math.isfinite(norm(array)) for array in answer.arrays.values()):
-        return Reference(None, f"{RIVAL}: its answer is no number", wrong=True)
+        return Reference(None, f"{RIVAL}: the answer is not finite", wrong=True)
     off_by = {
         name: OFTEN * max(_norms(norm(other.arrays[name]), norm(array)) for other in others)
         for name, array in answer.arrays.items()

@@ -118,7 +118,7 @@ def _rate(breakdown: Breakdown) -> str:
     if not flops:
         return ""
     least = sum(x / peak for x, peak in zip(types.values(), peaks, strict=True) if peak)
-    share = f", {least / step:.0%} of what this machine can ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
+    share = f", {least / step:.0%} of this machine's ceiling ({scaled(flops / least, 'FLOP/s')})" if all(peaks) else ""
     return f": {scaled(flops, 'FLOP')} at {scaled(flops / step, 'FLOP/s')}{in_type(' and '.join(types))}{share}"
 
 
@@ -128,12 +128,12 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
         return
     started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
     difference, sure = _kept(breakdown)
-    chance = "" if sure else ", which may be chance"
+    chance = "" if sure else " (may be chance)"
     yield (
-        f"Before, on the heap that it starts with, a step took {seconds(started['seconds'])} "
+        f"On the initial heap, a step took {seconds(started['seconds'])} "
         f"[{seconds(started['low'])}, {seconds(started['high'])}], with {started['faults']:.0f} page faults instead of "
-        f"{faults:.0f}: keeping freed memory is {signed(-difference)}{chance}. All below is with freed memory kept, "
-        "since a tracer changes what the default heap does."
+        f"{faults:.0f}: keeping freed memory changes it by {signed(-difference)}{chance}. Below, freed memory is kept, "
+        "as tracing changes the default heap's behavior."
     )
 
 
@@ -193,11 +193,11 @@ def _looking(breakdown: Breakdown) -> Iterator[str]:
     levels = breakdown.levels["a"]
     words = {"P1": "spans", "P2": "samples", "P3": "both"}
     parts = [f"{words[name]} {levels[name] - 1:+.0%}" for name in words if name in levels]
-    changed = ": tracing changed this step, whose operations are tiny" if levels.get("P3", 1) > 1.15 else ""
+    changed = ": tracing changed this step of tiny operations" if levels.get("P3", 1) > 1.15 else ""
     if (perf := breakdown.program.get("perf")) is not None:
-        parts.append(f"perf took {perf:.1%} of a core")
+        parts.append(f"perf used {perf:.1%} of a core")
     if parts:
-        yield f"Looking costs: {', '.join(parts)}{changed}. The step's time is of plain ones, all else of watched ones."
+        yield f"Watching costs: {', '.join(parts)}{changed}. The step's time is of plain steps, all else of watched."
 
 
 def _tries(breakdown: Breakdown) -> Iterator[str]:
@@ -206,4 +206,4 @@ def _tries(breakdown: Breakdown) -> Iterator[str]:
         if most >= WORTH * breakdown.step["a"]:
             measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
             more = f" Measure: {measure}" if measure else ""
-            yield f"{remedy.name}: at most {seconds(most)} of a step. Do: {remedy.do}.{more}"
+            yield f"{remedy.name}: saves at most {seconds(most)} of a step. Do: {remedy.do}.{more}"

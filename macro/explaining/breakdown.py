@@ -219,11 +219,11 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
     if "bfloat16" in types and ceilings.bf16_note:
         yield f"bfloat16: {ceilings.bf16_note}"
     if "float64" in types:
-        yield "the ceiling of float64 is half of float32's: a register holds half as many numbers"
+        yield "the ceiling of float64 is half of float32's: a vector register holds half as many numbers"
     if "bfloat16" in types and not ceilings.bf16:
-        yield "this processor has no instruction for bfloat16 that is measured here: its ceiling is float32's"
+        yield "no bfloat16 instruction of this processor is measured: its ceiling is float32's"
     if unknown := sorted(types.keys() - ceilings.peaks.keys()):
-        yield f"no ceiling is known here of products in {', '.join(unknown)}: they have no share of one"
+        yield f"products in {', '.join(unknown)} have no known ceiling, so no share of it is shown"
 
 
 def _levels(processes: Sequence[Watched]) -> dict[str, float]:
@@ -260,22 +260,22 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
     if perf.missing() or not perf.sees_kernel():
         return []
     step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
-    seen, which = (breakdown.system["a"], "of plain ones") if watched is None else (watched, "of these")
+    seen, which = (breakdown.system["a"], "of plain steps") if watched is None else (watched, "of the same steps")
     sampled = sum(breakdown.share(name) for name in SYSTEM) * step
     errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
     off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
     verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"
-    return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its own account {which}")]
+    return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its accounting {which}")]
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:
     """List the conditions under which the breakdown's figures hold."""
-    conditions = ["1 process: intervals hold within it; what differs from start to start is not in them"]
+    conditions = ["1 process: intervals hold within this process and exclude differences between processes"]
     conditions += perf.limits()
     if not recording.called and not any(process.spans for process in processes):
-        conditions.append("no operations are told: kinds of work only, from symbols")
+        conditions.append("operations were not recorded; only kinds of work are known, from symbol names")
     if again := sum(process.retaken for process in processes):
-        conditions.append(f"memory grew in {again} watched blocks, as in most it does not; they were taken again")
+        conditions.append(f"{again} watched blocks were repeated, as memory grew, unlike in most blocks")
     if recording.ended:
         conditions.append(recording.ended)
     return conditions

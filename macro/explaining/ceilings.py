@@ -27,7 +27,7 @@ def measured(threads: int) -> Ceilings:
     count, cores = min(threads, limits.cores), min(threads, physical_cores())
     flops, why = of_threads(_single(1), _single(count) if count > 1 else None, count, cores)
     bf16, bf16_note = of_threads(_bf16(1), _bf16(count) if count > 1 else None, count, cores)
-    notes = [f"{threads} threads have {count} processors: the ceilings are those of {count}"] * (threads > count)
+    notes = [f"{threads} threads run on {count} processors: the ceilings are those of {count}"] * (threads > count)
     cache = limits.usable_cache
     return Ceilings(flops, _traffic(count, TIMES * cache), cache, bf16, (*notes, *filter(None, [why])), bf16_note)
 
@@ -40,13 +40,13 @@ def of_threads(alone: float | None, together: float | None, threads: int, cores:
         return alone, ""
     most, times = alone * cores, f"{threads} × one thread's {scaled(alone, 'FLOP/s')}"
     if together is None:
-        return most, f"{threads} threads could not be started on cores of their own: the ceiling is {times}"
+        return most, f"{threads} threads could not be pinned to separate cores: the ceiling is {times}"
     if together >= NEAR * alone * threads:
         return max(together, most), ""
     why = f"{threads} threads reached only {scaled(together, 'FLOP/s')} of {times}: "
     if cores < threads:
         return max(together, most), f"{why}they share {counted(cores, 'physical core')}"
-    return most, f"{why}others were busy, or all cores run at a lower clock than one; the latter is the ceiling"
+    return most, f"{why}other load, or a lower clock with all cores busy; the ceiling is {times}"
 
 
 def _single(threads: int) -> float | None:

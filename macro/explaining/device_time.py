@@ -150,7 +150,7 @@ def short(name: str) -> str:
     return f"{head} {functor[1]}" if functor else head
 
 
-ABOUT = "`macro explain TRACE.json.gz`: where the time of a GPU goes, by what a profiler saw of it anywhere."
+ABOUT = "`macro explain TRACE.json.gz`: where the time of a GPU goes, by a profiler's trace from any machine."
 HEAD = 1 << 20  # bytes of a file in which a trace has the key of events; no network's is as long
 
 
@@ -159,9 +159,9 @@ def parser() -> argparse.ArgumentParser:
     from reports.parser import OneLineParser
 
     options = OneLineParser("python -m macro explain", description=ABOUT, allow_abbrev=False)
-    options.add_argument("trace", metavar="TRACE.json[.gz]", type=Path, help="as torch.profiler exports it")
-    options.add_argument("--step", default="", metavar="NAME", help="the annotation around a step (the profiler's own)")
-    options.add_argument("--json", metavar="FILE", help="write what is told as a document (- is stdout)")
+    options.add_argument("trace", metavar="TRACE.json[.gz]", type=Path, help="trace exported by torch.profiler")
+    options.add_argument("--step", default="", metavar="NAME", help="annotation around each step (the profiler's)")
+    options.add_argument("--json", metavar="FILE", help="write the result as JSON (- is stdout)")
     return options
 
 
@@ -189,7 +189,7 @@ def main(argv: Sequence[str]) -> int:
 
     words = parser().parse_args(argv)
     if words.json and Path(words.json).exists() and words.trace.exists() and words.trace.samefile(words.json):
-        raise UsageError(f"--json {words.json}: it is the trace itself: name another")
+        raise UsageError(f"--json {words.json}: is the trace itself; name another file")
     outputs = Outputs(documents={"json": words.json} if words.json else {})
     with ExitStack() as stack:
         opened = open_outputs(outputs, stack)

@@ -43,9 +43,9 @@ def explain(
     named, both = gap.named(result)[:NAMED], list(zip("ab", taken.sides, taken.attributions, strict=True))
     left = headroom(named, plan, taken.sides, taken.known) if kernels else []
     if stopped:
-        conditions.append(f"stopped before its end: {stopped}")
+        conditions.append(f"stopped early: {stopped}")
     if kernels and not left:
-        conditions.append("--kernels: nothing that is named could be measured by itself")
+        conditions.append("--kernels: none of the named operations could be measured by itself")
     return Explanation(
         network=plan.network.name,
         batch=plan.batch,
@@ -132,18 +132,18 @@ def _conditions(plan: Plan, sides: Sequence[Side]) -> list[str]:
     conditions = []
     if plan.generations == 1:
         conditions.append(
-            "1 process of each: intervals and what is named hold within these processes; what differs from process to "
-            f"process is not in them (--runs {gap.PROCESSES})"
+            "1 process of each: intervals and named causes hold within these processes and exclude differences between "
+            f"processes (--runs {gap.PROCESSES})"
         )
     elif plan.generations < gap.PROCESSES:
-        conditions.append(f"{plan.generations} processes of each: so few leave intervals wide (--runs {gap.PROCESSES})")
+        conditions.append(f"{plan.generations} processes of each: few, so intervals are wide (--runs {gap.PROCESSES})")
     conditions += perf.limits()
     for side in sides:
         if not all(process.traces for process in side.processes):
-            conditions.append(f"{side.entry.framework.name} has no tracer spans: causes only, no rows, of both")
+            conditions.append(f"{side.entry.framework.name} has no tracer spans: only causes, no rows, for both sides")
         if again := sum(process.retaken for process in side.processes):
             conditions.append(
-                f"{_name(side, sides)}: in {units.counted(again, 'watched block')} its memory grew, as in most it does "
-                "not; taken again"
+                f"{_name(side, sides)}: {units.counted(again, 'watched block')} repeated, as memory grew, unlike in "
+                "most blocks"
             )
     return conditions

@@ -56,7 +56,7 @@ class Kept:
             if not self.full:
                 self.file.append(note)
         except store.Unwritable as error:
-            print(f"macro explain: {str(error).partition(';')[0]}: the rest is not in it", file=sys.stderr)
+            print(f"macro explain: {str(error).partition(';')[0]}: later rounds are not kept", file=sys.stderr)
             self.full = True
 
     def count(self) -> int:
@@ -81,7 +81,7 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
     If interrupted, or if a process fails, the document covers the ended rounds; without any, raises the cause."""
     taken, began, stopped, code = recording.pairs(kept.rounds), time.monotonic(), None, 0
     if count := kept.count():
-        say(f"{kept.file.path} holds {count} rounds of each side: they count, what is left is watched now")
+        say(f"{kept.file.path} holds {count} rounds of each side, which count; the remaining rounds are watched now")
     try:
         with tempfile.TemporaryDirectory(prefix="kernelgap-explain-") as folder:
             watch.take(left(kept.plan, taken), kept.sides, Path(folder), say, kept.keep)
@@ -100,8 +100,8 @@ def measure(kept: Kept, kernels: bool, say: Callable[[str], None]) -> tuple[Note
 def _summary(kept: Kept) -> str:
     processes = len(recording.counting(recording.pairs(kept.rounds)))
     plural = "es" * (processes > 1)
-    where = f"; they are in {kept.file.path}, --resume goes on" if kept.file.path else "; -o FILE would have kept them"
-    return f"told from {kept.count()} rounds of {processes} process{plural} of each{where * (not kept.full)}"
+    where = f"; kept in {kept.file.path}, --resume continues" if kept.file.path else "; not kept without -o FILE"
+    return f"explained from {kept.count()} rounds of {processes} process{plural} of each{where * (not kept.full)}"
 
 
 def recording_of(plan: Plan, side: Side) -> Recording:

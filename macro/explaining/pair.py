@@ -132,15 +132,15 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
     conditions = []
     if min(len(side.processes) for side in sides) == 1:
         conditions.append(
-            "1 process of each: intervals and what is named hold within these processes; what differs from start to "
-            "start is not in them (--runs 5)"
+            "1 process of each: intervals and named causes hold within these processes and exclude differences between "
+            "processes (--runs 5)"
         )
     machines = [(side.recording.program.get("host"), side.recording.program.get("processor")) for side in sides]
     if machines[0] != machines[1]:
-        conditions.append("two machines: a gap is theirs too")
+        conditions.append("two machines: the gap includes their difference")
     for side, name in zip(sides, names, strict=True):
         if again := sum(process.retaken for process in side.processes):
-            conditions.append(f"{name}: in {again} watched blocks its memory grew, as in most it does not; taken again")
+            conditions.append(f"{name}: {again} watched blocks repeated, as memory grew, unlike in most blocks")
         if side.recording.ended:
             conditions.append(f"{name}: {side.recording.ended}")
     return conditions

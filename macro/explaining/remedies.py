@@ -57,7 +57,7 @@ def sentences(gap: Gap, plan: Plan, sides: Sequence[Side]) -> list[str]:
     """Return remedies of significant causes, the largest saving first, then of causes that may be chance."""
     certain, doubtful = named_bars(gap, "cause"), _doubtful(gap)
     lines = [f"To try: {text}" for text in _lines(gap, certain, plan, sides)]
-    return [*lines, *(f"To check, it may be chance: {text}" for text in _lines(gap, doubtful, plan, sides))]
+    return [*lines, *(f"To check (may be chance): {text}" for text in _lines(gap, doubtful, plan, sides))]
 
 
 def _doubtful(gap: Gap) -> list[Bar]:
@@ -73,7 +73,7 @@ def _lines(gap: Gap, bars: Sequence[Bar], plan: Plan, sides: Sequence[Side]) -> 
         command = remedy.measure.format(net=net, framework=framework, step=f"{net} {framework}{batch}")
         witness = _account(sides) if remedy.cause == "OS memory" and bars and not bars[0].sure else ""
         yield (
-            f"{remedy.name}: up to {seconds(most)} of a {plan.phase} of {framework}{witness}. Do: {remedy.do}. "
+            f"{remedy.name}: saves up to {seconds(most)} of a {plan.phase} of {framework}{witness}. Do: {remedy.do}. "
             f"Measure: {command}"
         )
 
@@ -84,7 +84,7 @@ def _account(sides: Sequence[Side]) -> str:
     parts = " against ".join(
         f"{seconds(took)} in {side.entry.framework.name}" for took, side in zip(times, sides, strict=True)
     )
-    return f" (by the operating system's own account of plain steps {parts})"
+    return f" (the operating system's accounting of plain steps: {parts})"
 
 
 def _applicable(gap: Gap, bars: Sequence[Bar], sides: Sequence[Side]) -> Iterator[tuple[Remedy, float, Entry]]:

@@ -30,12 +30,12 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
         direct = sum(cell.gap for cell in gap.cells if cell.column == "OS memory")
         products = sum(cell.gap for cell in gap.cells if cell.column in ("gemm", "packing"))
         lines.append(
-            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is what changing it brings: "
-            f"{signed(direct)} of it in the operating system's memory management, {signed(a - b - direct)} elsewhere "
-            f"({signed(products)} in products), because other caches and pages are left."
+            f"Only the heap differs ({', '.join(subject.heaps)}), so the gap is the heap's effect: "
+            f"{signed(direct)} in the operating system's memory management, {signed(a - b - direct)} elsewhere "
+            f"({signed(products)} in products), as caches and pages have other contents."
         )
     causes = named_bars(gap, "cause")
-    nothing = f"No cause differs for certain by {LEAST:.0%} of the step or more{within}."
+    nothing = f"No cause certainly differs by {LEAST:.0%} of the step or more{within}."
     lines.append(f"Certain by cause: {_listed(causes)}." if causes else nothing)
     lines += [f"By {what}: {_listed(bars)}." for what in ("layer", "phase") if (bars := named_bars(gap, what))]
     for number, cell in enumerate(named, 1):
@@ -45,7 +45,7 @@ def sentences(gap: Gap, named: Sequence[Cell], subject: Subject) -> list[str]:
             f"{_cause(cell, names)}. Repeat: {cell.repeat}"
         )
     if causes and not named:
-        lines.append(f"Inside them no single row differs for certain by {LEAST:.0%} of the step or more{within}.")
+        lines.append(f"Inside these causes no single row certainly differs by {LEAST:.0%} of the step or more{within}.")
     return lines
 
 
@@ -66,7 +66,7 @@ def _watching(subject: Subject) -> list[str]:
     pairs = zip(watched, subject.names, strict=True)
     parts = [f"{over - 1:+.0%} in {name}" for over, name in pairs if over is not None]
     cost = "Watching changes the time of a step by " + " and ".join(parts)
-    return [f"{cost}: the times above are of plain steps, rows and causes of watched ones."] * (len(parts) == 2)
+    return [f"{cost}: times above are of plain steps, rows and causes of watched steps."] * (len(parts) == 2)
 
 
 def _listed(bars: Sequence[Bar]) -> str:
@@ -82,7 +82,7 @@ def _cause(cell: Cell, names: Sequence[str]) -> str:
     side = "ab"
     if not cell.amount[side[less]]:
         by = f" by {cell.seen[side[more]]}" if cell.column in ("clear", "copy") and cell.seen[side[more]] else ""
-        return f"{kinds.find(cell.column).cause or 'an extra operation'}{by}, which {names[less]} has not"
+        return f"{kinds.find(cell.column).cause or 'an extra operation'}{by}, which {names[less]} lacks"
     kernels = ", ".join(f"{name}{_speed(cell, x)} in {cell.seen[x]}" for name, x in zip(names, side, strict=True))
     mostly = "more work" if abs(cell.work or 0) > abs(cell.rate or 0) else "a lower rate"
     if cell.column == "gemm":

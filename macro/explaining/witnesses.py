@@ -174,9 +174,7 @@ def _logged(breakdown: Breakdown, seen: float) -> Witness:
     off = max(AGREES * seen, FEW * breakdown.step["a"])
     below, above = seen - by_rows - inside, by_rows - seen
     verdict = "agree" if max(below, above) <= off else "cannot tell" if below <= off + error else "disagree"
-    return Witness(
-        "products", by_rows, seen, _verdict(breakdown, verdict), "the rows; what MKL and oneDNN log of their own calls"
-    )
+    return Witness("products", by_rows, seen, _verdict(breakdown, verdict), "the rows; calls logged by MKL and oneDNN")
 
 
 def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: float) -> Witness:
@@ -187,7 +185,7 @@ def _again(breakdown: Breakdown, call: dict[str, Any], by_rows: float, error: fl
     if high - low > 2 * NARROW * low or breakdown.program.get("heap") == "default":  # the latter returns new memory
         verdict = "cannot tell"
     ends = " to ".join(map(units.seconds, (low, high)))
-    words = f"a call in its row; the same call alone in its process ({ends}, operands in its cache and not)"
+    words = f"a call in its row; the same call repeated alone ({ends}, operands in cache and out of cache)"
     return Witness(f"{call['row']}, {call['column']}", by_rows, seen, _verdict(breakdown, verdict), words)
 
 
@@ -208,7 +206,7 @@ def knocked_out(breakdown: Breakdown, recording: Recording, processes: Sequence[
         low, high = certain.ends(saved)
         predicted = _predicted(path, about, breakdown, recording, processes)
         if predicted is None:
-            words = "not predictable: one call makes this gradient and another"
+            words = "not predictable: one call computes this gradient and another"
             yield Witness(f"without {path}", None, saved.center, "cannot tell", words)
             continue
         half = max(AGREES * predicted, (high - low) / 2)

@@ -69,10 +69,10 @@ def _users(name: str, path: Path, row: str | None) -> Framework:
     except OSError as error:
         raise UsageError(f"framework {name}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"framework {name}: no adapter with literal ROWS and RECIPE ({error})") from None
+        raise UsageError(f"framework {name}: not an adapter with literal ROWS and RECIPE ({error})") from None
     row = row or (next(iter(rows)) if len(rows) == 1 else None)
     if row not in rows:
-        raise UsageError(f"framework {name}: name a row of it, as {path}:{next(iter(rows), 'row')}")
+        raise UsageError(f"framework {name}: name one of its rows, e.g. {path}:{next(iter(rows), 'row')}")
     return replace(rows[row], name=name)
 
 
@@ -109,11 +109,11 @@ def _literal(name: str, node: ast.expr) -> Any:
     value = ast.literal_eval(node)
     if name == "DEVICES":
         if not isinstance(value, tuple) or not all(type(word) is str for word in value):
-            raise ValueError(f"{name} is no tuple of kinds of devices")
+            raise ValueError(f"{name} is not a tuple of device kinds")
         return value
     rows = value.items() if name == "ROWS" and isinstance(value, dict) else ()
     if not isinstance(value, dict) or any(not (type(row) is str and type(knobs) is dict) for row, knobs in rows):
-        raise ValueError(f"{name} is no dict" + (" of rows by name, a dict of knobs each" if name == "ROWS" else ""))
+        raise ValueError(f"{name} is not a dict" + (" of rows by name, each a dict of knobs" if name == "ROWS" else ""))
     return value
 
 
@@ -152,8 +152,8 @@ def _beside(framework: Framework) -> bool:
 def remedy(framework: Framework, device: str = "cpu") -> str:
     """Return the command that creates a missing environment, from its recipe or by hand."""
     if device.startswith("cuda"):
-        return f"install {framework.environment}'s build for CUDA where this suite runs"
+        return f"install {framework.environment}'s CUDA build in this suite's Python"
     if framework.path.parent == HERE:
         return f"python -m macro env create {framework.environment}"
     python = framework.recipe.get("python", "3")
-    return f"python{python} -m venv {home() / framework.environment}, and its packages into it"
+    return f"python{python} -m venv {home() / framework.environment}, then install its packages there"

@@ -45,7 +45,7 @@ def _device(job: dict[str, Any]) -> Any:
 
     index = int(job["device"].partition(":")[2] or 0) if _on_cuda(job) else 0
     if index >= len(jax.devices()):
-        raise NotImplementedError(f"JAX sees {len(jax.devices())} GPUs, from cuda:0 on")
+        raise NotImplementedError(f"JAX finds {len(jax.devices())} GPUs, from cuda:0 on")
     return jax.devices()[index]
 
 

@@ -63,7 +63,7 @@ def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> Any:
 
         torch.cuda.set_device(cupy.cuda.runtime.getDevice())
     except (ImportError, OSError, AssertionError, RuntimeError) as error:  # missing, or built without CUDA
-        return f"nothing tells its kernels but PyTorch's profiler: {error}"
+        return f"its kernels are recorded only by PyTorch's profiler: {error}"
     return torch_device.profile(torch, call, count, path)
 
 

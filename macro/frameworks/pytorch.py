@@ -73,7 +73,7 @@ def build(job: dict[str, Any]) -> Any:
         import shutil
 
         if not shutil.which(os.environ.get("CXX", "g++")):  # as inductor looks for it
-            raise ImportError("torch.compile needs a C++ compiler: apt-get install g++")
+            raise ImportError("torch.compile requires a C++ compiler: apt-get install g++")
     return Model(job)
 
 
@@ -87,7 +87,7 @@ def trace(model: Any, run: Callable[[], object]) -> Any:
 def profile(model: Any, call: Callable[..., Any], count: int, path: str) -> str | None:
     """Write a trace of `count` calls on a GPU; return the reason of a failure, or None."""
     if torch_device.place(model.job) == "cpu":
-        return "its profiler sees no GPU"
+        return "PyTorch's profiler finds no GPU"
     torch_device.profile(model.torch, call, count, path)
     return None
 

@@ -72,9 +72,7 @@ def identity(job: dict[str, Any]) -> dict[str, Any]:
 def build(job: dict[str, Any]) -> Any:
     dilated = any(spec.get("dilation", 1) > 1 for spec in job["network"]["layers"])
     if dilated and job["knobs"]["mode"] != "xla":
-        raise NotImplementedError(
-            "there is no dilation of a convolution here: TensorFlow has no gradient of it on a CPU"
-        )
+        raise NotImplementedError("TensorFlow has no gradient of dilated convolutions on a CPU")
     return Model(job)
 
 

@@ -29,7 +29,9 @@ def find(name: str) -> Network:
     if path.endswith(".py"):
         return _of_program(Path(path), member)
     if name.endswith(".py"):
-        raise UsageError(f"network {name}: {name}:NAME is a network of it; macro explain {name} takes a script")
+        raise UsageError(
+            f"network {name}: for a network in this file, {name}:NAME; for a training script, macro explain {name}"
+        )
     for stem in _stems():
         if name in _of_stem(stem):
             return _of_stem(stem)[name]
@@ -43,7 +45,7 @@ def _of_file(path: Path) -> Network:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
-        raise UsageError(f"{path}: no network as docs/networks.md has them ({error})") from None
+        raise UsageError(f"{path}: not a network in the format of docs/networks.md ({error})") from None
 
 
 def _of_program(path: Path, name: str) -> Network:
@@ -59,7 +61,7 @@ def _of_program(path: Path, name: str) -> Network:
     there = {key: x for key, x in variables.items() if isinstance(x, Network)}
     there |= {x.name: x for x in there.values()}
     if name not in there:
-        raise UsageError(f"{path}:{name}: {choice(name, sorted(there)) if there else 'it makes no Network'}")
+        raise UsageError(f"{path}:{name}: {choice(name, sorted(there)) if there else 'the file defines no Network'}")
     return there[name]
 
 

@@ -49,31 +49,31 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.batch < 1 or min(self.input, default=0) < 1:
-            raise ValueError(f"batch {self.batch}, input {list(self.input)}: positive whole numbers")
+            raise ValueError(f"batch {self.batch}, input {list(self.input)}: must be positive whole numbers")
         if not self.layers:
-            raise ValueError("it has no layers")
+            raise ValueError("no layers")
         for name in (layer.name for layer in self.layers):
             if not NAME.fullmatch(name) or name in TAKEN:
                 about = "letters, digits, _ and -, a letter or digit first, with dots between"
-                raise ValueError(f"{name!r} names no layer: {about}, not {TAKEN}")
+                raise ValueError(f"layer name {name!r}: must be {about}, and not {', '.join(TAKEN)}")
         called = {layer.name for layer in self.layers}
         if len(called) < len(self.layers):
-            raise ValueError("two layers of one name")
+            raise ValueError("two layers have the same name")
         if inside := [name for name in sorted(called) if called.intersection(_around(name))]:
-            raise ValueError(f"{inside[0]} is called as if it were inside another layer")
+            raise ValueError(f"layer name {inside[0]}: begins with the name of another layer and a dot")
         if not self.parameters:
-            raise ValueError("no layer has parameters: a step moves nothing")
+            raise ValueError("no layer has parameters, so a step trains nothing")
         self._check_training()
 
     def _check_training(self) -> None:
         """Raise ValueError for an invalid loss, rate or optimizer."""
         if not 0 < self.rate < math.inf:
-            raise ValueError(f"rate {self.rate:g}: a positive one")
+            raise ValueError(f"rate {self.rate:g}: must be positive and finite")
         optimizers.check(self.optimizer, self.momentum, self.rho, self.epsilon)
         if self.loss not in LOSSES:
-            raise ValueError(f"loss {self.loss}: there are {', '.join(LOSSES)}")
+            raise ValueError(f"loss {self.loss}: choose from {', '.join(LOSSES)}")
         if len(self.nodes[-1].output) != 1:
-            raise ValueError(f"the loss takes a number for each class, {self.layers[-1].name} gives images")
+            raise ValueError(f"the loss requires one output per class, but {self.layers[-1].name} outputs images")
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -87,7 +87,7 @@ class Network:
             moved[layer.name] = bool(node.parameters) or any(moved[x] for x in node.sources)
             nodes.append(node)
         if unused := sorted(set(shapes) - {before, INPUT} - {x for node in nodes for x in node.sources}):
-            raise ValueError(f"nothing takes what {', '.join(unused)} gives")
+            raise ValueError(f"no layer uses the output of {', '.join(unused)}")
         return tuple(nodes)
 
     @property
@@ -149,19 +149,19 @@ def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mappi
     """Return a layer with its sources and shapes. Raises ValueError if it does not fit its sources."""
     sources = layer.after or (before,)
     if unknown := [name for name in sources if name not in shapes]:
-        raise ValueError(f"{layer.name} comes after {unknown[0]}, which is no layer before it")
+        raise ValueError(f"{layer.name}: after names {unknown[0]}, which is not an earlier layer")
     if not layer.inputs_least <= len(sources) <= layer.inputs_most:
         most = "" if layer.inputs_most == layer.inputs_least else f" to {layer.inputs_most}"
-        raise ValueError(f"{layer.name} takes {layer.inputs_least}{most} inputs, after: {', '.join(sources)}")
+        raise ValueError(f"{layer.name} requires {layer.inputs_least}{most} inputs, but has: {', '.join(sources)}")
     if layer.activation not in ACTIVATIONS:
-        raise ValueError(f"{layer.name}: activation {layer.activation}: there are {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"{layer.name}: activation {layer.activation}: choose from {', '.join(ACTIVATIONS)}")
     inputs = tuple(shapes[name] for name in sources)
     try:
         output = layer.output(inputs)
     except ValueError as error:
         raise ValueError(f"{layer.name}: {error}") from None
     if min(output) < 1:
-        raise ValueError(f"{layer.name} gives {output}: the outputs of layers are positive whole numbers")
+        raise ValueError(f"{layer.name} outputs {output}: output sizes must be positive")
     return Node(layer, sources, inputs, output, not any(moved[name] for name in sources))
 
 
@@ -194,7 +194,7 @@ def from_data(data: dict[str, Any]) -> Network:
     rows = [_row(row, f"layer {i}: ") for i, row in enumerate(data["layers"], 1)]
     given = data.get("input") or ([rows[0][1]["inputs"]] if rows and "inputs" in rows[0][1] else [])
     if not given:
-        raise ValueError("input missing: the sizes of a sample, [784] or [3, 32, 32]")
+        raise ValueError("input missing: give a sample's shape, e.g. [784] or [3, 32, 32]")
     if any(type(x) is not int for x in given):
         raise ValueError(f"input: {given}, give whole numbers")
     about = {"name": data["network"], "source": str(data.get("source", "")), "batch": data["batch"]}
@@ -203,16 +203,18 @@ def from_data(data: dict[str, Any]) -> Network:
     network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
     for node, (_, stated) in zip(network.nodes, rows, strict=True):
         if stated.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
-            raise ValueError(f"{node.name} takes {stated['inputs']}, {node.sources[0]} gives {node.inputs[0][0]}")
+            raise ValueError(
+                f"{node.name} expects {stated['inputs']} inputs, but {node.sources[0]} outputs {node.inputs[0][0]}"
+            )
         if stated.get("first") and not node.first:
-            raise ValueError(f"{node.name} is not the first layer")
+            raise ValueError(f"{node.name}: first is true, but an earlier layer has parameters")
     return network
 
 
 def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
     """Parse a layer; return it and its stated `inputs` and `first`, if any. Raises ValueError."""
     if type(row) is not dict or type(row.get("kind", "")) is not str:
-        raise ValueError(f"{place}{json.dumps(row)} is no layer")
+        raise ValueError(f"{place}{json.dumps(row)} is not a layer")
     try:
         kind = kinds.find(row.get("kind", "dense"))
     except ValueError as error:

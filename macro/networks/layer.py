@@ -160,7 +160,7 @@ def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
     if not pads:
         return 0, 0, 0, 0
     if len(pads) != 4 or any(type(x) is not int or x < 0 for x in pads):
-        raise ValueError(f"pads {list(pads)}: four whole numbers, above, left, below, right")
+        raise ValueError(f"pads {list(pads)}: must be four whole numbers: top, left, bottom, right")
     top, left, bottom, right = pads
     return top, left, bottom, right
 
@@ -168,5 +168,5 @@ def four(pads: Sequence[Any]) -> tuple[int, int, int, int]:
 def image(inputs: Sequence[Shape], what: str) -> Shape:
     """Return the first input's shape: channels, rows, columns. Raises ValueError if it is not an image."""
     if len(inputs[0]) != 3:
-        raise ValueError(f"{what} takes images, channels × rows × columns, not {inputs[0]}")
+        raise ValueError(f"{what} requires an image (channels × rows × columns), not {inputs[0]}")
     return inputs[0]

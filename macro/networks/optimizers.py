@@ -37,11 +37,11 @@ def check(name: str, momentum: float, rho: float, epsilon: float) -> None:
         if field not in usual and value:
             raise ValueError(f"{name} has no {field}")
     if not 0 <= momentum < 1 or (name == "nesterov" and not momentum):
-        raise ValueError(f"momentum {momentum:g}: below 1, and of nesterov more than 0")
+        raise ValueError(f"momentum {momentum:g}: must be 0 or more and below 1, with nesterov above 0")
     if "rho" in usual and not 0 < rho < 1:
-        raise ValueError(f"rho {rho:g}: between 0 and 1")
+        raise ValueError(f"rho {rho:g}: must be between 0 and 1")
     if "epsilon" in usual and not LEAST <= epsilon < 1:
-        raise ValueError(f"epsilon {epsilon:g}: {LEAST:g} or more, below 1")
+        raise ValueError(f"epsilon {epsilon:g}: must be {LEAST:g} or more and below 1")
 
 
 def rule(name: str, momentum: float) -> str:
@@ -56,5 +56,5 @@ def flops(name: str, momentum: float) -> int:
 
 def _find(name: str) -> Mapping[str, float]:
     if name not in OPTIMIZERS:
-        raise ValueError(f"optimizer {name}: there are {', '.join(OPTIMIZERS)}")
+        raise ValueError(f"optimizer {name}: choose from {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[name]

@@ -171,7 +171,7 @@ def _shell(step: Step, winner: PredictedChange | None) -> str:
     where = f", batch {step.plan.batch}, in {step.framework.name}" if step.script is None else ""
     name = f"{step.plan.network.name}{where}"
     if winner is None:
-        return f"# Nothing that was tried makes a {step.plan.phase} of {name} faster by {100 * WORTH:.0f} %.\n"
+        return f"# No change that was tried makes a {step.plan.phase} of {name} {100 * WORTH:.0f} % faster.\n"
     measured: Expected | None = winner.prediction.measured
     assert measured is not None
     saved = -100 * measured.seconds / winner.prediction.step

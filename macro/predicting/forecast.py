@@ -82,7 +82,7 @@ class Predictor:
     @cached_property
     def before(self) -> BaselineProfile:
         if why := perf.missing():
-            raise Unavailable(f"a prediction needs to see where the time goes: {why}")
+            raise Unavailable(f"a prediction requires perf's samples: {why}")
         return self.subject.before(self.step, self.watching, self.say, self.arrays)
 
     def turns(
@@ -116,7 +116,7 @@ class Predictor:
                     stack.close()
                 raise
         took, steps = time.monotonic() - began, units.counted(len(new), "changed step")
-        self.say(f"{steps} looked at in {took:.0f} s; kernels by themselves and turns have the rest of --budget")
+        self.say(f"{steps} observed in {took:.0f} s; the rest of --budget times kernels by themselves, then steps")
 
     def worth(self, asked: Sequence[Named], least: float) -> list[Named]:
         """Return the changes worth observing; record the others, which affect nothing or less than `least`."""
@@ -126,9 +126,9 @@ class Predictor:
         changed, change = named.apply(self.step), named.change
         share, why = self.before.kinds(*change.saves) / self.before.seconds, ""
         if change.saves and not change.memory and share < least:
-            why = f"of the step {', '.join(change.saves)} take no more than {100 * share:.1f} %"
+            why = f"at most {100 * share:.1f} % of the step is {', '.join(change.saves)}"
         if self.step.script and changed.setting.threads == self.before.threads != self.step.setting.threads:
-            why = f"it has {units.counted(self.before.threads, 'thread')}"
+            why = f"the script already has {units.counted(self.before.threads, 'thread')}"
         if why:
             self._kept([named], changed, change.costs, Effect(False, ""), UNTIMED, f"{NOT_TIMED}: {why}")
         return bool(why)
@@ -181,13 +181,15 @@ class Predictor:
         try:
             effect = named.change.took(self.before, after)
             if not isinstance(effect, Effect):
-                raise TypeError("took gives no Effect")
+                raise TypeError("took() returns no Effect")
         except Exception as error:
-            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: its took raises {raised(error)}"
+            return Effect(False, ""), UNTIMED, f"{NOT_TIMED}: took() raises {raised(error)}"
         if not effect.there:
-            return effect, UNTIMED, f"{NOT_TIMED}: it has no effect"
+            return effect, UNTIMED, f"{NOT_TIMED}: the change has no effect"
         share = self.shares.get(named.words, 0.0)
-        self.say(f"{named.words}: {effect.evidence}" + f"; kernels alone, {share:.0f} s and their checks" * bool(share))
+        self.say(
+            f"{named.words}: {effect.evidence}" + f"; kernels by themselves, {share:.0f} s and checks" * bool(share)
+        )
         return effect, self._brings(named, PredictionInput(self.before, after, self.step, changed, share)), ""
 
     def _brings(self, named: Named, asked: PredictionInput) -> Forecast:
@@ -196,16 +198,16 @@ class Predictor:
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
             if not (isinstance(forecast, Forecast) and all(isinstance(part, Part) for part in forecast.parts)):
-                raise TypeError("brings gives no Forecast of Parts")
+                raise TypeError("brings() returns no Forecast of Parts")
             if forecast.why is None and named.change.memory:
                 forecast = Forecast((*forecast.parts, *beside(asked.before, asked.after)))
             if not all(map(math.isfinite, (x for part in forecast.parts for x in part[1:]))):
-                raise TypeError("a part is no number; of page faults, where the change does not look at them")
+                raise TypeError("a part is not finite (page faults are NaN unless FAULTS is in looks)")
             return forecast
         except SuiteError as error:
             return Forecast(why=str(error))
         except Exception as error:
-            return Forecast(why=f"its brings raises {raised(error)}")
+            return Forecast(why=f"brings() raises {raised(error)}")
 
     def both(self, single: Sequence[PredictedChange]) -> PredictedChange:
         """Predict a combination of changes from their single predictions."""
@@ -215,7 +217,7 @@ class Predictor:
             return PredictedChange(changes, changed, prediction)
         unknown = next((x.words for x in single if x.prediction.predicted is None), None)
         parts = [part for x in single for part in _parts(x, self.before.seconds, self.step.plan.generations)]
-        forecast = Forecast(why=f"{unknown} is not") if unknown else Forecast(tuple(at_once(parts)))
+        forecast = Forecast(why=f"no prediction of {unknown}") if unknown else Forecast(tuple(at_once(parts)))
         effect = Effect(True, "; ".join(x.prediction.effect for x in single))
         each = dict.fromkeys(cost for x in single for cost in x.prediction.costs.split("; ") if cost != "nothing")
         costs = "; ".join(each) or "nothing"

@@ -58,7 +58,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
         look.costs, process, settled = False, Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
             progress = units.counted(turn.number, "round")
-            say(f"watching {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
+            say(f"observing {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
                 _add(process, look)
         _add(process, look)
@@ -127,7 +127,7 @@ def _add(process: Watched, look: NetworkObserver) -> None:
 def symbols(process: Watched) -> dict[str, int]:
     """Count samples by function. Raises LaunchError if there are none."""
     if not process.samples:
-        raise LaunchError("perf took no samples of it")
+        raise LaunchError("perf recorded no samples of the step")
     return Counter(sample.symbol for sample in process.samples)
 
 
@@ -230,10 +230,10 @@ def drop(unchanged: Sequence[Entry], changed: Sequence[Entry], hopeless: float) 
         difference = judged.difference(entry, unchanged, judged.SOON)
         if difference is not None and difference.center - difference.half(1 - CONFIDENCE) - luck > -hopeless * step:
             rounds = units.counted(len(entry.blocks), "round")
-            entry.ended = f"{LEFT_OUT} {rounds}, in which it saved less than {units.percent(100 * hopeless)}"
+            entry.ended = f"{LEFT_OUT} {rounds}, in which the change saved less than {units.percent(100 * hopeless)}"
     if all(entry.ended or entry.status != "ok" for entry in changed):
         for entry in unchanged:
-            entry.ended = "nothing is left to compare it with"
+            entry.ended = "no changed step is left to compare"
 
 
 def _take(

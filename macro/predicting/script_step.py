@@ -179,9 +179,7 @@ def make(
     at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
-        say(
-            f"memory has room for {counted(at_once, 'change')} at once, so that they take turns in {len(groups)} groups"
-        )
+        say(f"memory has room for {counted(at_once, 'change')} at once, so changes are timed in {len(groups)} groups")
     timed: list[PredictedChange] = []
     for group in groups:
         seconds = step.plan.seconds * len(group) / len(foreseen)
@@ -196,8 +194,8 @@ def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any])
     peak = identity.get("peak", 0)
     if (room := room_for(peak)) <= judged.UNCHANGED:
         raise Unavailable(
-            f"three processes of {step.plan.network.name} take turns, as it is, once more and changed, of "
-            f"{peak / 1e9:.1f} GB each; memory has room for {room}: give it smaller batches, or end what else runs"
+            f"timing needs three processes of {step.plan.network.name} (unchanged, control run, changed), "
+            f"{peak / 1e9:.1f} GB each; memory has room for {room}: use smaller batches, or free memory"
         )
     return [sorted(os.sched_getaffinity(0))] * min(cores(), room)
 
@@ -226,7 +224,7 @@ def _time(
                 break  # there is nothing to compare any more, or nothing to compare it with
         for entry, look in looks:
             if look.gone:
-                say(f"{entry.change or 'as it is'}: {look.gone}; what was timed until then counts")
+                say(f"{entry.change or 'unchanged'}: {look.gone}; its earlier rounds count")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
     return judged.recorded(foreseen, (unchanged, twin, *changed), file, None, hopeless is not None)
@@ -251,7 +249,7 @@ def _all(
     """Start and settle all programs in parallel; return those that run; failed entries get a reason."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
-        say(f"starting {step.plan.network.name}, {entry.change or 'as it is'}")
+        say(f"starting {step.plan.network.name}, {entry.change or 'unchanged'}")
         try:
             look = started(Plain, script(step, step.plan.seconds), folder, streams, stack, say)
             with look.record_end():

@@ -27,8 +27,8 @@ KEPT = "environment.json"  # file inside an environment with its recipe, package
 MEASURED = frozenset(("recipe", "seconds", "megabytes"))  # required keys of this file
 SPARE = 1.5  # times the recipe's size: wheels take room beside their unpacked files
 UNREACHABLE = (
-    "no package index can be reached: --wheels FOLDER takes wheels fetched elsewhere, by python{python} -m pip "
-    "download -d FOLDER {packages}"
+    "cannot reach a package index: on another machine, python{python} -m pip download -d FOLDER {packages}, "
+    "then give --wheels FOLDER"
 )
 FLAWS = (  # patterns in pip's log and their causes; the first match counts
     (r"No space left on device", "the disk is full: {place} or the folder of TMPDIR"),
@@ -76,8 +76,8 @@ def named(name: str) -> Environment:
         if name in (row.name for row in environment.rows):
             return environment
     if name in names():
-        raise UsageError(f"{name}: it runs in the suite's own environment; there is nothing to make")
-    raise UsageError(f"{name}: there are {', '.join([*environments, 'all'])}")
+        raise UsageError(f"{name}: runs in the suite's environment; nothing to create or remove")
+    raise UsageError(f"{name}: choose from {', '.join([*environments, 'all'])}")
 
 
 def missing(environment: Environment) -> dict[str, str]:
@@ -92,15 +92,15 @@ def create(environment: Environment, wheels: Path | None, say: Callable[[str], N
     if len(lacking) == len(environment.rows):
         raise Unavailable(next(iter(lacking.values())))
     if wheels is not None and not wheels.is_dir():
-        raise UsageError(f"--wheels {wheels}: name a folder of wheels")
+        raise UsageError(f"--wheels {wheels}: no such folder; name a folder of wheels")
     base = interpreter(environment.recipe["python"])
     home().mkdir(parents=True, exist_ok=True)
     room = shutil.disk_usage(home()).free / 1e6
     wanted = environment.recipe.get("megabytes", 0) * SPARE
     if room < wanted:
         raise Unavailable(
-            f"it takes about {wanted:.0f} MB on the way and {home()} has {room:.0f}: make room, or set "
-            "KERNELGAP_STATE to a folder with more"
+            f"installing needs {wanted:.0f} MB, but {home()} has {room:.0f} MB free: free more, or set "
+            "KERNELGAP_STATE to a folder on a larger disk"
         )
     with _locked(environment.name):
         partial = home() / f".{environment.name}.partial"
@@ -130,7 +130,7 @@ def _locked(name: str) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UsageError(f"{name}: another process is making or removing it") from None
+            raise UsageError(f"{name}: another process is creating or removing this environment") from None
         yield
 
 
@@ -161,7 +161,7 @@ def _install(
             "python": environment.recipe["python"],
             "packages": " ".join(packages),
             "place": home(),
-            "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER takes another place's",
+            "where": f" in {wheels}" if wheels else " at the package index; --wheels FOLDER installs from a folder",
         }
         raise Unavailable(_flaw(completed.stdout, facts))
 
@@ -179,7 +179,7 @@ def _python(interpreter: Path, option: str, module: str, *words: str | Path) -> 
             timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{module} hangs: nothing within {PATIENCE:.0f} s") from None
+        raise Unavailable(f"{module} timed out after {PATIENCE:.0f} s") from None
 
 
 def _flaw(log: str, facts: dict[str, Any]) -> str:
@@ -194,7 +194,7 @@ def _last(log: str) -> str:
     """Return the last error line of a log, or its last line if it has none."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     complaints = [line for line in lines if re.match(r"(?i)(\w*error\b|fatal)", line)]
-    return ([*lines[-1:], *complaints] or ["it says nothing"])[-1][:300]
+    return ([*lines[-1:], *complaints] or ["no output"])[-1][:300]
 
 
 def _packages(folder: Path) -> list[str]:
@@ -227,7 +227,7 @@ def keep(environment: Environment, record: dict[str, Any]) -> None:
 def remove(environment: Environment) -> None:
     """Delete an environment. Raises UsageError if it does not exist."""
     if not environment.folder.exists():
-        raise UsageError(f"{environment.name}: there is no such environment in {home()}")
+        raise UsageError(f"{environment.name}: no such environment in {home()}")
     with _locked(environment.name):
         gone = home() / f".{environment.name}.partial"
         shutil.rmtree(gone, ignore_errors=True)
@@ -261,7 +261,9 @@ def interpreter(version: str) -> Path:
             flaws.append(f"{path}: {why}")
     if flaws:
         raise Unavailable(f"{flaws[0]}: apt-get install python{version}-venv")
-    raise Unavailable(f"no Python {version}: pyenv install {version}, or {variable}=/where/python{version} is")
+    raise Unavailable(
+        f"Python {version} not found: pyenv install {version}, or set {variable}=/path/to/python{version}"
+    )
 
 
 def refused(path: Path, version: str) -> str | None:
@@ -271,11 +273,11 @@ def refused(path: Path, version: str) -> str | None:
             [path, "-c", PROBE], capture_output=True, text=True, errors="replace", timeout=60, env=clean()
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it does not run ({type(error).__name__})"
+        return f"does not run ({type(error).__name__})"
     answer = completed.stdout.strip()
     if answer != version:
-        return f"it is Python {answer}, not {version}" if answer else f"it is no Python {version}"
-    return "it has no venv or ensurepip" if completed.returncode else None
+        return f"is Python {answer}, not {version}" if answer else f"is not Python {version}"
+    return "has no venv or ensurepip" if completed.returncode else None
 
 
 def clean() -> dict[str, str]:

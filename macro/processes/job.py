@@ -44,15 +44,15 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """
     written = files(batch, folder)
     if not Path(written["data"]).exists():
-        takes = f"weights and one batch of {network.name} take {_bytes(network, batch) / 1e9:.3g} GB"
+        takes = f"weights and one batch of {network.name} need {_bytes(network, batch) / 1e9:.3g} GB"
         if _bytes(network, batch) > (free := memory()):
-            raise NoRoom(f"{takes}, more than is free, {free / 1e9:.1f} GB")
+            raise NoRoom(f"{takes}, but only {free / 1e9:.1f} GB is free")
         try:
             _write(network, batch, written)
         except OSError as error:
-            raise Unavailable(f"{takes}: {folder}: {error.strerror}: TMPDIR=FOLDER names another place") from None
+            raise Unavailable(f"{takes}: {folder}: {error.strerror}: set TMPDIR=FOLDER to another folder") from None
         except MemoryError:
-            raise Unavailable(f"{takes}, more than there is memory") from None
+            raise Unavailable(f"{takes}, more than the free memory") from None
     return written
 
 
@@ -102,7 +102,7 @@ def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -
         Path(written["data"]).unlink(missing_ok=True)
         Path(written["data"]).hardlink_to(given["data"])
     except OSError as error:
-        raise Unavailable(f"weights of {network.name} once more: {target}: {error.strerror}") from None
+        raise Unavailable(f"second copy of the weights of {network.name}: {target}: {error.strerror}") from None
     return target
 
 

@@ -68,7 +68,7 @@ class Process(JsonChild):
             raise Unavailable(f"{message.get('reason')}{self._remedy() if message.get('remedy', True) else ''}")
         if message.get("kind") == "failed":
             raise self.fault(str(message.get("reason")))
-        raise self.fault(f"says {message.get('kind')!r} where {kind!r} was expected")
+        raise self.fault(f"sent {message.get('kind')!r} where {kind!r} was expected")
 
     def _death(self) -> Died:
         """Add the last printed line, such as a failed C++ check, to the error: the log is not kept."""
@@ -77,7 +77,7 @@ class Process(JsonChild):
             stream.seek(max(before, path.stat().st_size - SHOWN))
             lines = stream.read().decode(errors="replace").split("\n")
             if last := next((line.strip() for line in reversed(lines) if line.strip()), ""):
-                return Died(f"{died}; it printed last: {last[:LINE]}")
+                return Died(f"{died}; last output: {last[:LINE]}")
         return died
 
     def _remedy(self) -> str:

@@ -29,7 +29,7 @@ def make(environment: Path, library: str, recipe: dict[str, str]) -> int:
         x for x in undefined([*packages.glob("*.so"), *place.glob("*.so")]) if re.match(recipe["symbols"], x)
     )
     if not place.is_dir() or not wanted:
-        raise Unavailable(f"nothing here needs {library}: the recipe's packages are not what it was written for")
+        raise Unavailable(f"no library in the environment needs {library}: the recipe does not fit its packages")
     lines = [SOURCE.replace("LIBRARY", library)]
     for name in wanted:
         if re.match(recipe["data"], name):
@@ -56,9 +56,9 @@ def _run(words: list[str | Path], what: str) -> str:
     try:
         completed = subprocess.run(words, capture_output=True, text=True)
     except OSError:
-        raise Unavailable(f"{what}: no {words[0]} here: apt-get install gcc") from None
+        raise Unavailable(f"{what}: {words[0]} not found: apt-get install gcc") from None
     if completed.returncode:
         raise Unavailable(
-            f"{what}: {words[0]} fails: {(completed.stderr.strip().splitlines() or ['it says nothing'])[-1][:300]}"
+            f"{what}: {words[0]} fails: {(completed.stderr.strip().splitlines() or ['no output'])[-1][:300]}"
         )
     return completed.stdout

@@ -27,7 +27,7 @@ NAME = "kernelgap steps"  # name of the traced range in macro/agent/device_clock
 MARGIN = 0.01
 MORE = 1.2  # times a timed step: if a traced step is longer, the profiler causes part of its idle time
 TOPIC = "device"
-WAITS = ("copies and clears beside none", "idle")
+WAITS = ("copies and clears alone", "idle")
 
 
 def main(plan: Plan, entries: Sequence[Entry], outputs: Outputs, say: Callable[[str], None]) -> int:
@@ -102,9 +102,9 @@ def _text(sides: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for side in sides:
         yield ""
         if side["reason"]:
-            yield f"{side['framework']}: no trace of it: {side['reason']}"
+            yield f"{side['framework']}: no trace: {side['reason']}"
             continue
-        yield f"{side['framework']}, by its profiler, which takes time itself:"
+        yield f"{side['framework']}, by its profiler (overhead included):"
         yield from _slower(side)
         yield from device.text(side["devices"])
     if [len(side["devices"]) for side in sides] == [1, 1]:
@@ -123,10 +123,10 @@ def _slower(side: Mapping[str, Any]) -> Iterator[str]:
     (device,) = side["devices"]
     traced, timed = device["seconds"] / device["steps"], side["step"]
     longer = f"{traced / timed:.2f} times as long"
-    why = "" if traced <= MORE * timed else ": idle time below is the profiler's in part"
+    why = "" if traced <= MORE * timed else ": part of the idle time below is the profiler's overhead"
     if side["framework"].partition("~")[0] == "jax":
         why += "; XLA runs no CUDA graphs while it is profiled"
-    yield f"A step took {units.seconds(traced)} under it, {units.seconds(timed)} when it was timed, {longer}{why}."
+    yield f"A step took {units.seconds(traced)} under the profiler, {units.seconds(timed)} without, {longer}{why}."
 
 
 def _parts(device: Mapping[str, Any]) -> dict[str, float]:

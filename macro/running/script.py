@@ -53,7 +53,7 @@ def _paths(asked: ScriptRequest, outputs: Outputs) -> list[Path | None]:
     paths = [kg.beside(output, i, count) for i in range(count)]
     for path in paths:
         if path.exists():
-            raise UsageError(f"-o {path}: there is something in it already: name another file")
+            raise UsageError(f"-o {path}: file exists; name another file")
     return list(paths)
 
 
@@ -93,7 +93,7 @@ def _recordings(
     recorded: list[Recording] = []
     code = 0
     about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
-    say(f"{about}; what {asked.scripts[0].name} prints follows")
+    say(f"{about}; the output of {asked.scripts[0].name} follows")
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
@@ -160,7 +160,7 @@ def _watched(
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise
-            say("interrupted: what was seen until now is explained")
+            say("interrupted: the steps watched so far are explained")
             return list(kept[-1]), stop_code(stop)
 
 
@@ -178,7 +178,7 @@ def _notes(
     from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
 
-    say("measuring what this machine can do at best")
+    say("measuring this machine's ceilings")
     measured = {count: ceilings.measured(count) for count in dict.fromkeys(x.threads for x in recordings)}
     breakdowns = [breakdown.with_sentences(x, took, measured[x.threads]) for x in recordings]
     if asked.kernels:

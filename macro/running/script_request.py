@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 SECONDS, PATIENCE = "40s", "30s"
 ABOUT = """\
-Why does a step of this program take the time it takes? A PyTorch script is run as it is, and its steps are watched in
-its own loop; a file .kg is such a recording, two of them are compared. Words behind -- are the script's own."""
+Why does a step of this script take its time? A PyTorch script is run unmodified, and its steps are observed in
+its training loop. A .kg file is a recording of a run; two are compared. Words after -- are passed to the script."""
 EPILOG = """\
-A step ends with that of an optimizer (of several, the one that steps least often); without one, with a call of the
-outermost module. Or mark it in two lines, which do nothing where nobody looks:
+A step ends when the optimizer has stepped (of several, the one that steps least often); without optimizers, when the
+outermost module is called. Or mark steps by these lines, without effect in other runs:
   try: from kernelgap import step
   except ImportError: from contextlib import nullcontext as step
-and then `with step():` around what is one."""
+and then `with step():` around each step."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,19 +38,19 @@ def parser() -> argparse.ArgumentParser:
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument(
-        "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two that are compared"
+        "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two to compare"
     )
     add_script(options, SECONDS)
     options.add_argument(
-        "--heap", metavar="WORD", help="default, keep, or both: default,keep (as it starts, then freed memory kept)"
+        "--heap", metavar="WORD", help="default, keep, or both: default,keep (the initial heap, then freed memory kept)"
     )
-    options.add_argument("--depth", type=int, metavar="N", help="of the tree of modules (all that take a hundredth)")
+    options.add_argument("--depth", type=int, metavar="N", help="depth of the module tree (modules of 1 %% or more)")
     options.add_argument(
         "--knock-out",
         metavar="PATHS",
-        help="parameters to freeze, modules to skip: do their rows go? net.fc2.weight,net.drop",
+        help="check rows by freezing parameters or skipping modules: net.fc2.weight,net.drop",
     )
-    options.add_argument("--kernels", action="store_true", help="measure its largest operations by themselves too")
+    options.add_argument("--kernels", action="store_true", help="also measure the largest operations by themselves")
     options.add_argument(
         "-o", dest="output", metavar="FILE", type=Path, help="write the run file, and FILE.kg beside it"
     )
@@ -100,11 +100,11 @@ def request(argv: Sequence[str]) -> ScriptRequest:
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
-            raise UsageError(f"{paths[2]}: one recording, or two that are compared")
+            raise UsageError(f"{paths[2]}: give one recording, or two to compare")
         return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs)
     if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
         rest = " ".join(words.what[1:])
-        raise UsageError(f"{paths[1]}: one script, or two; their own words stand behind --: {paths[0]} -- {rest}")
+        raise UsageError(f"{paths[1]}: give one or two scripts; the scripts' arguments follow --: {paths[0]} -- {rest}")
     return ScriptRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
 
 
@@ -119,32 +119,36 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
     """Return a script for each path and each heap of --heap, two at most. Raises UsageError."""
     for path in paths:
         if not path.is_file():
-            raise UsageError(f"{path}: there is no such script")
+            raise UsageError(f"{path}: no such script")
     heaps = words.heap.split(",") if words.heap else [None]
     for heap in heaps:
         if heap is not None and heap not in POLICIES:
-            raise UsageError(f"--heap {heap}: there are {', '.join(POLICIES)}")
+            raise UsageError(f"--heap {heap}: choose from {', '.join(POLICIES)}")
     if len(heaps) * len(paths) > 2:
-        raise UsageError(f"--heap {words.heap}: one, or of a single script two that are compared")
+        raise UsageError(f"--heap {words.heap}: give one heap; two only with a single script")
     first = script_of(words, paths[0], arguments)
     first = replace(first, knock_out=tuple(filter(None, (words.knock_out or "").split(","))))
     return [replace(first, path=path.resolve(), heap=heap) for path in paths for heap in heaps]
 
 
 def add_script(
-    options: argparse.ArgumentParser, budget: str, budget_help: str = "seconds of measuring or watching"
+    options: argparse.ArgumentParser, budget: str, budget_help: str = "measuring and observation time"
 ) -> None:
     """Add the options shared by commands that run a script; `budget_help`: help text of --budget."""
     from macro.watching.script import STOPS
 
-    options.add_argument("--python", metavar="PATH", type=Path, help="the interpreter that runs it (this one)")
-    options.add_argument("--step", metavar="WHERE", help="module:function, each call of which is a step; or: forward")
-    options.add_argument("--stop", choices=STOPS, default="raise", help="how it is ended when enough was seen (raise)")
-    options.add_argument("--threads", type=int, metavar="N", help="set in its environment (as the script has it)")
-    runs = "processes of each, one after another (1); of a changed step one"
+    options.add_argument("--python", metavar="PATH", type=Path, help="interpreter that runs the script (this one)")
+    options.add_argument("--step", metavar="WHERE", help="module:function, called once per step; or: forward")
+    options.add_argument(
+        "--stop", choices=STOPS, default="raise", help="how to end the script after enough steps (raise)"
+    )
+    options.add_argument("--threads", type=int, metavar="N", help="set the script's number of threads (unchanged)")
+    runs = "processes per script, one after another (1); only 1 with changes"
     options.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
     options.add_argument("--budget", metavar="TIME", default=budget, help=f"{budget_help} ({budget})")
-    options.add_argument("--wait", metavar="TIME", default=PATIENCE, help=f"for its first steps ({PATIENCE})")
+    options.add_argument(
+        "--wait", metavar="TIME", default=PATIENCE, help=f"time limit for the first steps ({PATIENCE})"
+    )
 
 
 def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
@@ -152,14 +156,14 @@ def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -
     from macro.watching.script import Script
 
     if not path.is_file():
-        raise UsageError(f"{path}: there is no such script")
+        raise UsageError(f"{path}: no such script")
     step = words.step
     if step is not None and step != "forward" and not all(step.partition(":")[::2]):
-        raise UsageError(f"--step {step}: module:function, of the script itself {path.stem}:function, or forward")
+        raise UsageError(f"--step {step}: must be module:function (in the script, {path.stem}:function) or forward")
     if words.runs < 1:
-        raise UsageError(f"--runs {words.runs}: take 1 or more")
+        raise UsageError(f"--runs {words.runs}: must be 1 or more")
     if words.threads is not None and words.threads < 1:
-        raise UsageError(f"--threads {words.threads}: take 1 or more")
+        raise UsageError(f"--threads {words.threads}: must be 1 or more")
     return Script(
         path.resolve(),
         tuple(arguments),
@@ -179,5 +183,5 @@ def _interpreter(asked: Path | None) -> Path:
         return Path(sys.executable)
     program = shutil.which(str(asked))
     if program is None:
-        raise UsageError(f"--python {asked}: no such program; it is a path, or a name on the PATH")
+        raise UsageError(f"--python {asked}: no such program; give a path, or a name on the PATH")
     return Path(program)

@@ -67,11 +67,9 @@ def _interrupted(file: RunFile) -> str:
     rounds, predictions = sum(note.topic == TOPIC for note in file.run.notes), len(file.run.predictions)
     kept = [counted(n, what) for n, what in ((predictions, "prediction"), (rounds, "round")) if n]
     if not kept:
-        return "interrupted before there was anything to keep"
+        return "interrupted before any result"
     program = any(not prediction.batch for prediction in file.run.predictions)  # a script cannot be resumed
-    there = (
-        f"kept in {file.path}" + ", --resume goes on" * (not program) if file.path else "-o FILE would have kept that"
-    )
+    there = f"kept in {file.path}" + ", --resume continues" * (not program) if file.path else "not kept without -o FILE"
     return f"interrupted after {' and '.join(kept)}: {there}"
 
 
@@ -107,7 +105,7 @@ def done(plan: Plan, entries: Sequence[Entry], file: RunFile) -> bool:
     finished = [[r.name for r in c.results] for c in file.run.contests if c.contest == contest]
     if any(held != names for held in [*finished, *(list(round_.entries) for round_ in taken)]):
         raise UsageError(
-            f"-o {file.path}: it holds {contest} of other frameworks, from `{file.run.environment.command}`, or in "
-            "other settings: name another file"
+            f"-o {file.path}: holds {contest} of other frameworks or settings, from "
+            f"`{file.run.environment.command}`: name another file"
         )
     return bool(finished)

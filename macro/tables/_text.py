@@ -23,8 +23,8 @@ def text(table: Table, run: Run, cores: int) -> str:
     """Format a block for each network and batch of the table with results in the run."""
     measured = [x for x in run.results if x.op == "step" and x.role == "measured"]
     blocks = [
-        f"{table.source}, measured again. Then: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
-        f"Not here: {table.without}."
+        f"{table.source}, measured again. Published on: {table.hardware}; {', '.join(table.devices)}; {table.figures}. "
+        f"Not included: {table.without}."
     ]
     for line in table.lines:
         results = [x for x in measured if x.problem["network"] == networks.find(line.network).name]
@@ -51,10 +51,10 @@ def _line(table: Table, line: Line, batch: int, results: Sequence[Result], cores
     if len(threads) > 1:
         yield f"Samples a second, share of the peak and memory: on {_counted(threads[-1])}."
     if any(NOT_ASKED in row[:-TAKEN] for row in rows):
-        yield f"{NOT_ASKED}: not asked; forward passes and gradients by themselves are of {', '.join(table.passes)}"
+        yield f"{NOT_ASKED}: not requested; forward and gradient are timed separately for {', '.join(table.passes)}"
     if thirds:
         between = ",".join(sorted(thirds))
-        yield f"*: never in memory with {BASE} of as many threads:{between}; the errors of both ratios are in it"
+        yield f"*: not in memory with {BASE} at once: ratio{between}, with the errors of both ratios"
     yield from _below(line, batch, results)
     yield from steps.proofs([x for x in results if x.seconds])
     for reason, who in reasons.items():
@@ -146,18 +146,18 @@ def _not_here(table: Table, threads: Sequence[int], cores: int) -> Iterator[str]
     if more:
         yield f"Empty, {', '.join(map(str, more))} threads: this process may use {units.counted(cores, 'core')}"
     if few:
-        yield f"Empty, {', '.join(map(str, few))} threads: not asked"
-    yield f"Empty, {', '.join(table.devices)}: whole networks run on processors here"
+        yield f"Empty, {', '.join(map(str, few))} threads: not requested"
+    yield f"Empty, {', '.join(table.devices)}: this table is measured on CPUs only"
 
 
 def _then(table: Table, line: Line, batch: int, timed: Sequence[Result]) -> Iterator[str]:
     """Yield the published ranking and figures, and today's ranking of the same tools."""
     of = "" if batch == line.batch else f", at batch {line.batch}"
-    yield f"Then, fastest first{of}: {line.order}"
+    yield f"Published, fastest first{of}: {line.order}"
     now = sorted((x for x in timed if x.variant in table.rows and x.seconds), key=lambda x: x.seconds.median)  # type: ignore[union-attr]
     if now:
-        yield f"Now, of those: {' > '.join(table.rows[x.variant] for x in now)} (medians; {_counted(now[0].threads)})"
+        yield f"Now, same tools: {' > '.join(table.rows[x.variant] for x in now)} (medians; {_counted(now[0].threads)})"
     for seen in line.seen if batch == line.batch else ():
         figures = ", ".join(f"{tool} {seconds:g}" for tool, seconds in seen.seconds.items())
-        yield f"Seconds then: {figures} ({seen.where}; {seen.source})"
-    yield from (f"Never like for like: {why}" for why in line.unlike)
+        yield f"Published seconds: {figures} ({seen.where}; {seen.source})"
+    yield from (f"Not comparable: {why}" for why in line.unlike)

@@ -24,8 +24,8 @@ KINDS = {  # words for the forward passes of layers, by the layer's kind
 }
 INSIDE = {
     "forward": "the {}, biases and activations of one batch",
-    "gradient": "forward, loss and every gradient but the input's",
-    "step": "forward, loss, every gradient but the input's, and the update",
+    "gradient": "forward, loss and every gradient except the input's",
+    "step": "forward, loss, every gradient except the input's, and the update",
 }
 WAITS = 0.01  # least share of a step of a difference in system time that is reported
 BUSY = 0.1  # least difference in busy cores that is reported
@@ -39,8 +39,8 @@ def sentences(plan: Plan, run: Run) -> list[str]:
     flops = net.flops(plan.batch, plan.phase)
     lines = [
         f"A {plan.phase} of {net.name}, batch {plan.batch}: {units.scaled(flops, 'FLOP')}, "
-        f"{net.parameters / 1e6:.1f} M parameters; inside: {_inside(plan)}; the batch lies in memory, nothing "
-        "is read."
+        f"{net.parameters / 1e6:.1f} M parameters; includes {_inside(plan)}; the batch is in memory, nothing is "
+        "loaded."
     ]
     for result in sorted(timed, key=lambda r: r.seconds.median if r.seconds else 0.0):
         lines.append(_sentence(result, timed))
@@ -73,10 +73,10 @@ def _below(plan: Plan, timed: list[Result]) -> list[str]:
         times, certain = over(result, least, timed)
         if times >= 1:
             continue
-        sure = "" if certain else ", which may be chance"
+        sure = "" if certain else " (may be chance)"
         lines.append(
             f"{result.variant} (heap {result.heap}) is below {FLOOR}, {_times(result, least, timed)}{sure}: {FLOOR} "
-            f"takes for each product what was fastest in a few calls, and is no bound{apart(result, least)}. "
+            f"runs each product by the kernel that was fastest in a few calls, and is no bound{apart(result, least)}. "
             f"Why: {_explained(plan, result)}"
         )
     return lines
@@ -100,7 +100,7 @@ def apart(result: Result, least: Result) -> str:
         differences.append(f"{units.seconds(abs(more))} {'more' if more > 0 else 'less'} in the operating system")
     busy, floor_busy = (x.get("utilization", 0.0) * result.threads for x in (theirs, ours))
     if result.threads > 1 and abs(busy - floor_busy) > BUSY:
-        differences.append(f"{busy:.2f} cores busy where {FLOOR} has {floor_busy:.2f}")
+        differences.append(f"{busy:.2f} busy cores against {floor_busy:.2f} of {FLOOR}")
     return f"; {result.variant} has {' and '.join(differences)}" if differences else ""
 
 
@@ -119,7 +119,7 @@ def _sentence(result: Result, timed: list[Result]) -> str:
     near = ""
     if least is not None and least.seconds and least is not result:
         near = f", {_times(result, least, timed)}"
-    kind = "the GPU's own" if result.clock == "event" else "wall"
+    kind = "GPU" if result.clock == "event" else "wall"
     if result.clock == "cpu":
         waits = step.get("blocked", 0.0) > WAITS * result.seconds.median
         kind = "processor and waiting" if waits else "processor"

@@ -95,6 +95,6 @@ def begin(plan: Plan, entry: Entry, setting: Setting, folder: Path, stack: ExitS
     process = stack.enter_context(Process(entry.framework, job, setting, job.with_suffix(".log")))
     hello = process.expect("hello")
     if entry.framework.chooses and entry.identity and hello.get("flags") != entry.identity.get("flags"):
-        raise LaunchError(f"{entry.framework.name} has chosen other kernels than those that were proven: run it again")
+        raise LaunchError(f"{entry.framework.name} has chosen other kernels than in its proof: run the command again")
     entry.identity, entry.built = hello, process.expect("built")
     return process

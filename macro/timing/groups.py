@@ -45,7 +45,7 @@ def fill(
         if _begin(plan, entry, folder, stack) and _warm(plan, entry):
             alive.append(entry)
     if left:
-        say(f"{counted(len(left), 'framework')} of {len(wanted)} left for another group: memory is full")
+        say(f"{counted(len(left), 'framework')} of {len(wanted)} deferred to another group: memory is full")
     return alive, left
 
 

@@ -19,8 +19,8 @@ from reports import next_run, record, stats
 DIVISION = "default"  # frameworks as installed; older run files may have other divisions
 FOREIGN = 0.05  # cores busy with other processes from which on a run of several threads is contended
 PROCESSES = 5  # from so many processes on, an interval holds across processes
-BY_WALL = "by the wall of both: the time beside one of them is its {}'s"
-THROUGH = "through {}: both were not in memory at once; the quotient of two ratios to it, with both errors"
+BY_WALL = "ratio of wall times; one of the times shown is {} time"
+THROUGH = "through {}: quotient of two ratios to it, with both errors, as both were not in memory at once"
 CANARY = {"crc32 of 1 MiB": "canary", "1 GFLOP of multiply-adds": "fma"}  # names in records, and keys of a block
 COUNTED = ("system", "blocked", "faults", "voluntary", "involuntary", "peak")
 
@@ -139,7 +139,7 @@ def _result(plan: Plan, entry: Entry, contest: str) -> record.Result:
     blank = _untimed(plan, entry, contest)
     if entry.status != "ok" or not entry.blocks:
         status: Any = entry.status if entry.status != "ok" else "failed"
-        return replace(blank, status=status, reason=entry.reason or "no block of steps was finished")
+        return replace(blank, status=status, reason=entry.reason or "no block of steps was completed")
     taken, blocks = times(entry), [block for _, _, block in entry.blocks]
     middle, low, high = stats.order_interval(np.array(taken))
     flops = plan.network.flops(entry.batch or plan.batch, plan.phase)
@@ -171,7 +171,7 @@ def _warnings(entry: Entry, step: dict[str, float], contended: bool) -> Iterator
     if contended:
         yield f"contended: other processes kept {step['foreign_cores']:.2f} cores busy"
     if entry.setting.threads == 1 and not _queues(entry):
-        yield "this system does not report how long a process is queued: its times are the wall's"
+        yield "this system does not report how long a process is queued: times are wall time"
 
 
 def _untimed(plan: Plan, entry: Entry, contest: str) -> record.Result:

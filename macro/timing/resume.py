@@ -63,9 +63,9 @@ def rounds(run: Run, contest: str) -> list[Round]:
     try:
         taken = [msgspec.convert(x, Round) for x in data]
     except msgspec.ValidationError as error:
-        raise UsageError(f"-o: the rounds of {contest} in it cannot be read ({error}): name another file") from None
+        raise UsageError(f"-o: the file's rounds of {contest} cannot be read ({error}): name another file") from None
     if any(not row.block.keys() >= BLOCK for x in taken for row in x.entries.values() if row.block is not None):
-        raise UsageError(f"-o: the rounds of {contest} in it are an older version's: name another file")
+        raise UsageError(f"-o: the file's rounds of {contest} are of an older version: name another file")
     return taken
 
 

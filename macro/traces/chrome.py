@@ -57,9 +57,9 @@ def read(path: Path, step: str = "") -> Trace:
     try:
         return _trace(trace, path, step)
     except KeyError as error:
-        raise UsageError(f"{path}: an event of a GPU without its {error}") from None
+        raise UsageError(f"{path}: a GPU event lacks {error}") from None
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{path}: it has events that no profiler writes: {error}") from None
+        raise UsageError(f"{path}: invalid event: {error}") from None
 
 
 def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
@@ -68,7 +68,7 @@ def _trace(trace: dict[str, Any], path: Path, step: str) -> Trace:
         x for x in trace["traceEvents"] if isinstance(x, dict) and x.get("ph") == "X" and "ts" in x and "dur" in x
     ]
     if not any(x.get("cat") in KINDS for x in events):
-        raise UsageError(f"{path}: no work of a GPU is in this trace: profile with ProfilerActivity.CUDA")
+        raise UsageError(f"{path}: the trace has no GPU work: profile with ProfilerActivity.CUDA")
     zero = min(float(x["ts"]) for x in events)  # small numbers: a double has no nanoseconds of a year
     calls = {
         x["args"]["correlation"]: (_began(x, zero), _ended(x, zero))
@@ -109,11 +109,11 @@ def _loaded(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zlib.error, RecursionError) as error:
-        raise UsageError(f"{path}: it is no trace: {error}") from None
+        raise UsageError(f"{path}: not a trace: {error}") from None
     if isinstance(trace, list):  # the format's other form
         trace = {"traceEvents": trace}
     if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
-        raise UsageError(f"{path}: it is no trace of a profiler: it has no traceEvents")
+        raise UsageError(f"{path}: not a profiler's trace: traceEvents missing")
     return trace
 
 

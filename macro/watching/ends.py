@@ -14,10 +14,10 @@ INSIDE = 6.0  # seconds for the last samples, operations timed in isolation and 
 CEILINGS = 10.0  # seconds for measuring the machine's ceilings and attributing the time of steps
 ROUND = 3.0  # blocks in a round on average: every third round has more
 
-LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching it failed: "}  # by `how`: a prefix
+LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching the script failed: "}  # by `how`: a prefix
 MARK = (
-    "mark it with two lines, `from kernelgap import step` and `with step():` around each step (python -m macro explain "
-    "--help), or name a function that is one, --step module:function"
+    "mark steps by `from kernelgap import step` and `with step():` around each (python -m macro explain train.py "
+    "--help), or name a function that runs a step, --step module:function"
 )
 
 
@@ -37,9 +37,9 @@ def late(end: Ended) -> str:
 def unseen(script: Script, torch: bool, held: bool) -> str:
     """Return the reason why no step was detected; `held`: the script's own profiler was active."""
     if held:
-        return "its own torch.profiler.profile is on: run it without, or --wait 5m waits until that has stopped"
+        return "the script's torch.profiler.profile is active: remove it, or wait for its end by --wait 5m"
     if script.step and ":" in script.step:
-        return f"--step {script.step} was not called so often; --wait 5m waits longer"
+        return f"--step {script.step} was not called often enough; --wait 5m waits longer"
     why = " and no module was called" if torch else ", nor was torch imported"
     return f"no optimizer has stepped{why}: {MARK}; --wait 5m waits longer"
 
@@ -48,16 +48,16 @@ def early(end: Ended, program: Mapping[str, Any]) -> str:
     """Describe an end before enough steps were watched; `program`: facts received until then."""
     reason = f": {end.reason}" if end.reason else ""
     if end.how == "failed":
-        missing = " (--python PATH names the interpreter that has it)" if "ModuleNotFoundError" in end.reason else ""
-        return f"it fails before a step was watched{reason}{missing}"
+        missing = " (--python PATH: an interpreter that has the module)" if "ModuleNotFoundError" in end.reason else ""
+        return f"failed before a step was watched{reason}{missing}"
     if end.how in LATE:
-        return f"it cannot be watched{reason}"
+        return f"cannot be watched{reason}"
     if program or end.steps:
         steps = "" if program else f" ({counted(end.steps, 'step')})"
-        return f"it ended before enough of its steps were watched{steps}{reason}: let it run for longer, more epochs"
+        return f"ended before enough steps were watched{steps}{reason}: let the script run longer, e.g. more epochs"
     if reason:
-        return f"it ended before a step was watched{reason} (its own words stand behind --)"
-    return f"it ended without a step that could be told: {MARK}"
+        return f"ended before a step was watched{reason} (the script's arguments follow --)"
+    return f"ended without a step that could be detected: {MARK}"
 
 
 def explaining(scripts: int, runs: int, seconds: float) -> str:
@@ -66,7 +66,7 @@ def explaining(scripts: int, runs: int, seconds: float) -> str:
     return _total(
         seconds * runs,
         "watching",
-        f"{starts:.0f} s until memory is settled, {after:.0f} s for operations by themselves and ceilings",
+        f"{starts:.0f} s until memory use is stable, {after:.0f} s for operations by themselves and ceilings",
         starts + after,
     )
 
@@ -74,7 +74,7 @@ def explaining(scripts: int, runs: int, seconds: float) -> str:
 def changing(processes: int, seconds: float) -> str:
     """Return the forecast of a command that changes a script and starts `processes` one after another."""
     starts = START * processes + INSIDE
-    return _total(seconds, "measuring", f"{starts:.0f} s until memory is settled", starts)
+    return _total(seconds, "measuring", f"{starts:.0f} s until memory use is stable", starts)
 
 
 def _total(seconds: float, what: str, beside: str, more: float) -> str:
@@ -84,4 +84,4 @@ def _total(seconds: float, what: str, beside: str, more: float) -> str:
 def settled(took: float, scripts: int, seconds: float, block: float) -> str:
     """Return the forecast once memory is settled; `block`: seconds of a block, summed over the scripts."""
     rest = max(seconds, FEWEST * ROUND * block) + INSIDE * scripts
-    return f"memory is settled after {took:.0f} s: watching takes about {rest:.0f} s more"
+    return f"memory use is stable after {took:.0f} s: watching takes about {rest:.0f} s more"

@@ -38,7 +38,7 @@ def write(recording: Recording, path: Path) -> None:
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise UsageError(f"-o {path}: {error.strerror}: name a file where there is room") from None
+        raise UsageError(f"-o {path}: {error.strerror}: name another file") from None
 
 
 def _lines(recording: Recording) -> Iterator[dict[str, Any]]:
@@ -88,9 +88,9 @@ def read(path: Path) -> Recording:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (msgspec.DecodeError, msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is no recording of `macro explain SCRIPT`: {error}") from None
+        raise UsageError(f"{path} is not a recording of `macro explain SCRIPT`: {error}") from None
     if not recording.program or not any(process.levels.get("P0") for process in recording.processes):
-        raise UsageError(f"{path} holds no steps: record it again, -o {path}")
+        raise UsageError(f"{path} holds no steps: record the script again")
     return recording
 
 
@@ -99,7 +99,7 @@ def _take(recording: Recording, line: dict[str, Any]) -> None:
     kind = line.pop("kind")
     if kind == "program":
         if line.pop("format") > FORMAT:
-            raise ValueError("a later format: update this suite")
+            raise ValueError("a later version's format: update this suite")
         recording.program = line
     elif kind == "process":
         recording.processes.append(_watched(line))

@@ -49,7 +49,7 @@ def logged(plan: Plan, entry: Entry, folder: Path, say: Callable[[str], None]) -
     libraries = f"{entry.identity.get('blas')} {entry.identity.get('dnn')}"
     if not any(word in libraries for word in TALKERS):
         return Logged()
-    say(f"asking the libraries of {entry.framework.name} what they multiply")
+    say(f"logging the library calls of {entry.framework.name}")
     knobs = entry.setting.knobs
     setting = replace(entry.setting, knobs={**knobs, "variables": {**knobs.get("variables", {}), **TALK}})
     job = job_files.write(entry.framework, plan.network, plan.batch, setting, folder)

@@ -62,7 +62,7 @@ class Seen(NamedTuple):
 def missing() -> str | None:
     """Return the reason why perf cannot sample here, or None if it can."""
     if shutil.which("perf") is None:
-        return "perf is not here (Debian: apt-get install linux-perf)"
+        return "perf is not installed (Debian: apt-get install linux-perf)"
     ran = subprocess.run(
         ["perf", "record", "-q", "-B", "-e", f"cpu-clock{_rights()}", "-o", os.devnull, "true"],
         capture_output=True,
@@ -70,7 +70,7 @@ def missing() -> str | None:
         check=False,
     )
     if ran.returncode:
-        return f"perf may not sample here: {(ran.stderr.strip().splitlines() or ['no reason given'])[0]}"
+        return f"perf is not permitted to sample: {(ran.stderr.strip().splitlines() or ['no reason given'])[0]}"
     return None
 
 
@@ -82,8 +82,8 @@ def sees_kernel() -> bool:
 def limits() -> list[str]:
     """Return the limits of sampling here, listed among an explanation's conditions; empty without limits."""
     if reason := missing():
-        return [f"no samples: {reason}; the operating system's share is inside the rows"]
-    return [] if sees_kernel() else ["perf sees no kernel code here: the operating system's share is in the residual"]
+        return [f"no samples: {reason}; the operating system's time is included in the rows"]
+    return [] if sees_kernel() else ["perf may not sample the kernel: the operating system's time is in the residual"]
 
 
 def _rights() -> str:
@@ -164,7 +164,7 @@ class Sampler:
     def _check(self, end: float) -> None:
         """Raise LaunchError if perf has ended or the time is past `end`."""
         if self._process.poll() is not None or time.monotonic() > end:
-            raise LaunchError(f"perf took no samples: {self.last_message()}")
+            raise LaunchError(f"perf recorded no samples: {self.last_message()}")
 
     def seconds(self) -> float:
         """Return the CPU seconds that perf has used so far."""
@@ -173,7 +173,7 @@ class Sampler:
     def last_message(self) -> str:
         """Return the last line of perf's log."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "it says nothing"
+        return lines[-1] if lines else "no message"
 
     def _ended(self) -> list[Path]:
         """Return the files that perf has finished, oldest first (their names end with a time)."""

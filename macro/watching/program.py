@@ -62,7 +62,7 @@ def watch(
                     look.begin()
                     looks.append(look)
                     if missing and not look.torch:
-                        raise Unavailable(f"{script.name}: it has no PyTorch, so that perf alone can tell: {missing}")
+                        raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
                     look.settle()
             block = sum(look.block_seconds for look in looks)
             say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
@@ -176,7 +176,9 @@ class ScriptObserver(Observer):
             if begun:
                 raise
             python = self.script.python
-            raise UsageError(f"--python {python}: no Python 3.9 or later that runs scripts: {ended.reason}") from None
+            raise UsageError(
+                f"--python {python}: not a Python 3.9 or later that runs scripts: {ended.reason}"
+            ) from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
         """Return the next message; None if none arrives before `end` (monotonic seconds). Raises Ended."""
@@ -193,9 +195,9 @@ class ScriptObserver(Observer):
             self.program.send(request)
         message = self._message(time.monotonic() + patience)
         if message is None:
-            raise Ended("failed", f"no end of its steps within {patience:.0f} s")
+            raise Ended("failed", f"its steps did not end within {patience:.0f} s")
         if message["kind"] != kind:
-            raise LaunchError(f"{self.script.name}: says {message['kind']!r} where {kind!r} was expected")
+            raise LaunchError(f"{self.script.name}: sent {message['kind']!r} where {kind!r} was expected")
         return message
 
     def settle(self) -> None:

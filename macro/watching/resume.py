@@ -49,7 +49,7 @@ def refuse_others(file: RunFile) -> None:
     environment = file.run.environment
     if environment.state.get("plan") is None:
         raise UsageError(
-            f"-o {file.path}: it is of `{environment.command}`, which kept no rounds, and this is "
+            f"-o {file.path}: written by `{environment.command}`, without rounds to resume; for "
             f"`{command_line()}`: name another file"
         )
 
@@ -65,7 +65,7 @@ def rounds(run: Run) -> list[Round]:
                 round_ = msgspec.convert({**note.data, "watched": {}}, Round)
                 watched = unpacked(msgspec.convert(note.data["watched"], Packed))
             except (msgspec.ValidationError, LookupError) as error:
-                raise UsageError(f"-o: a round in it cannot be read ({error}): name another file") from None
+                raise UsageError(f"-o: a round in the file cannot be read ({error}): name another file") from None
             taken.append(replace(round_, watched=watched))
     return taken
 

@@ -62,7 +62,7 @@ class Program(JsonChild):
         try:
             super().__init__(words, environment, output, errors)
         except OSError as error:
-            raise Unavailable(f"--python {script.python}: it does not start: {error.strerror}") from None
+            raise Unavailable(f"--python {script.python}: does not start: {error.strerror}") from None
 
     def close(self) -> None:
         """End the process and its children; delete the map of generated code written for perf."""

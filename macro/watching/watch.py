@@ -49,7 +49,7 @@ def take(
     processes = len(sides) * plan.generations
     say(
         f"about {plan.seconds + START * processes:.0f} s: {plan.seconds:.0f} s of watching, {processes} processes to "
-        "start; a minute more where equal work is not proven yet"
+        "start; a minute more if equal work is not yet proven"
     )
     for generation in range(plan.first, plan.first + plan.generations):
         order, began = random.Random(plan.seed * 1000 + generation), time.monotonic()
@@ -76,7 +76,7 @@ def _rounds(
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
-        say(f"process {process + 1} of {plan.first + plan.generations} each: {units.counted(turn.number, 'round')}")
+        say(f"process {process + 1} of {plan.first + plan.generations} of each: {units.counted(turn.number, 'round')}")
         for text in warn(turn.seconds) if turn.number == 1 else ():
             say(text)
         if turn.read:
@@ -155,7 +155,7 @@ class NetworkObserver(Observer):
         """Trace one step and discard its times: profilers initialize at first use. Raises Unavailable."""
         self.block(1, spans=True, samples=True)
         if not self.sampler and not self.seen.traces:
-            raise Unavailable(f"it tells no spans, and there are no samples: {perf.missing()}")
+            raise Unavailable(f"the framework reports no spans, and samples require perf: {perf.missing()}")
 
     def round(self, number: int, order: random.Random) -> None:
         """Run plain and traced blocks, in random order; every third round also instruments alone and a replay."""
@@ -209,7 +209,7 @@ class NetworkObserver(Observer):
         """Return the unread rounds. Raises LaunchError, also if perf took no samples in these rounds."""
         unread = super().read()
         if self.sampler and unread and not any(watched.samples for watched in unread):
-            raise LaunchError(f"perf took no samples: {self.sampler.last_message()}")
+            raise LaunchError(f"perf recorded no samples: {self.sampler.last_message()}")
         return unread
 
     def settled(self) -> Watched:
@@ -254,5 +254,5 @@ def _spans(traced: Any) -> list[dict[str, Any]]:
     spans = traced if isinstance(traced, list) else [traced]
     for span in spans:
         if not (isinstance(span, dict) and span.keys() >= SPAN and isinstance(span["rows"], list)):
-            raise LaunchError(f"its trace gives what is no span: {reprlib.repr(span)}")
+            raise LaunchError(f"the framework's trace has an invalid span: {reprlib.repr(span)}")
     return spans

@@ -118,7 +118,7 @@ def _change(name: str) -> str:
     match = re.search(r"/change:([^/]+)", name)
     if match is None:
         return UNCHANGED
-    return f"{UNCHANGED}, once more" if match[1] == UNCHANGED else flat.plain(match[1])
+    return f"{UNCHANGED}, control run" if match[1] == UNCHANGED else flat.plain(match[1])
 
 
 def place(problem: Mapping[str, Any]) -> str:

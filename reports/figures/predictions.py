@@ -35,17 +35,17 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
 
 def _picture(run: Run, judged: Sequence[Prediction]) -> Figure:
     counts = [(verdict, sum(word(x) == verdict for x in judged)) for verdict in LOOKS]
-    title = f"{units.counted(len(judged), 'change')} of a step predicted and made: "
+    title = f"{units.counted(len(judged), 'change')} of a step predicted and timed: "
     sheet = _style.Sheet(
         title + ", ".join(f"{count} {verdict}" for verdict, count in counts if count),
         [
             f"{_style.model(run)}, {run.environment.started[:10]}",
-            "per cent of the unchanged step, below zero: it gets faster",
+            "% of the unchanged step (negative: faster)",
             "90 % intervals",
         ],
         [(_style.handle(**LOOKS[verdict]), verdict) for verdict, count in counts if count],
         [
-            "Line: predicted as measured; band: off by a tenth of that. A prediction is older than the first timed "
+            "Line: predicted = measured; band: within a tenth. Each prediction was recorded before the first timed "
             "step with its change."
         ],
     )

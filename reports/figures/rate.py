@@ -98,7 +98,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         sheet = _style.Sheet(words[0], words[1:])
         untimed = len(group.measured) - len(timed)  # cases without work have a time and no rate
         if untimed:
-            sheet.notes.append(f"Not drawn, without a time: {untimed} of {len(group.measured)} cases.")
+            sheet.notes.append(f"Not drawn, as they have no time: {untimed} of {len(group.measured)} cases.")
         sweep = _sweep.sweep([_groups.facts(x.result) for x in rates])
         full = cache_sizes(run, timed, sweep.field) if sweep else {}
         pictures.append((group.slug, _lines(sheet, content, sweep, full) if sweep else _table(sheet, content)))
@@ -186,9 +186,9 @@ def _lines(sheet: _style.Sheet, content: Rates, sweep: _sweep.Sweep, full: Mappi
     if not all(flat) and any(x.ceiling for x in content.rates):
         sheet.entries.append((_style.handle(**DOTTED), "ceiling"))
     elif any(x.by_reads for x in content.rates):
-        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where it is the lower one"))
+        sheet.entries.append((_style.handle(**DOTTED), "ceiling of reading the operands, where lower"))
     if full:
-        sheet.entries.append((_style.handle(**FULL), "a cache is full (as the system tells of it)"))
+        sheet.entries.append((_style.handle(**FULL), "a cache is full (size by the system)"))
     figure = sheet.figure(_sweep.height(sweep, 3.6))
     for axes, facet, peaks in zip(_sweep.panels(figure, sweep), sweep.facets, flat, strict=True):
         _frame(axes, content, peaks, upright=True)

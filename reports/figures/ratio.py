@@ -180,7 +180,7 @@ def _table(sheet: _style.Sheet, ratios: Sequence[Ratio], looks: dict[str, _style
     kept, rest = _axes.fewest([-abs(math.log(x.value)) for x in ratios])
     ratios = [ratios[i] for i in kept]
     if rest:
-        omitted = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of it."
+        omitted = f"{len(rest)} more are left out, all within {100 * (math.exp(-min(rest)) - 1):.2g} % of 1."
         sheet.notes.append(f"Shown are the {len(ratios)} ratios furthest from 1; {omitted}")
     keys = _groups.varying(every)
     sheet.entries += _signs(ratios)

@@ -57,15 +57,15 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     layers = sorted(by_layer.values(), key=lambda every: -max(x.value for x in every))
     shown, left = layers[: _axes.MOST], layers[_axes.MOST :]
     defaults = ", ".join(dict.fromkeys(default.variant for _, default, _ in _searches(run)))
-    title = "What does the default cost, against the fastest of a search?"
+    title = "How much slower is the default than the fastest of a search?"
     sheet = _style.Sheet(title, [f"default: {defaults}", _style.where(run)])
     sheet.notes.append(
-        "The fastest was chosen in other rounds than these: in its own it was lucky. Hollow, at 1: none was faster "
-        "there."
+        "The fastest was chosen in other rounds than those shown, as chance favors it there. Hollow, at 1: none was "
+        "faster there."
     )
     if left:
         most = max(x.value for every in left for x in every)
-        sheet.notes.append(f"{len(left)} layers more are left out, none above {most:.2f}.")
+        sheet.notes.append(f"{len(left)} more layers are left out, none above {most:.2f}.")
     return [("", _picture(sheet, shown))]
 
 

@@ -83,8 +83,8 @@ def _figure(sheet: _style.Sheet, panels: Sequence[Panel], looks: dict[str, _styl
     sheet.entries += [(_style.handle(color=looks[name].color, marker=looks[name].marker), name) for name in names]
     sheet.entries += _style.doubts(x for panel in panels for x in panel.timed)
     sheet.notes.append(
-        "Executed work over the bytes that an algorithm must move, spectra among them, and over its time. The line: "
-        "multiply-adds, and reads of as much memory, in the same rounds."
+        "Executed work per byte that an algorithm must move (spectra included), and per second. Line: ceilings of "
+        "multiply-adds and of reads of as much memory, in the same rounds."
     )
     abreast = 2 if len(panels) == 4 else min(ABREAST, len(panels))
     rows = math.ceil(len(panels) / abreast)

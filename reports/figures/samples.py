@@ -31,7 +31,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     chosen = sorted(contests, key=lambda contest: -width(contest))[:MOST]
     looks = _style.looks(run)
     sheet = _style.Sheet(
-        "Samples in the order taken: time of one use, round by round", [_style.where(run)], _signs(chosen)
+        "Samples in the order measured: time of one use, round by round", [_style.where(run)], _signs(chosen)
     )
     rest = Counter(contest.contest.partition("/")[0] for contest in contests if contest not in chosen)
     if rest:
@@ -42,7 +42,7 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
         )
     more = sum(max(0, len(cases(contest)) - CASES) for contest in chosen)
     if more:
-        sheet.notes.append(f"Of a contest its first {CASES} cases are shown; {more} are left out.")
+        sheet.notes.append(f"Shown are the first {CASES} cases of a contest; {more} are left out.")
     counts = [min(CASES, len(cases(contest))) for contest in chosen]
     heights = [HEAD + math.ceil(count / ABREAST) * _step(count) for count in counts]
     figure = sheet.figure(sum(heights))
@@ -82,11 +82,11 @@ def _share(x: Comparison) -> float:
 def _signs(contests: Sequence[Contest]) -> list[tuple[Any, str]]:
     entries: list[tuple[Any, str]] = [
         (_style.handle(color=_style.SOFT, marker="o", markersize=4), "a sample"),
-        (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of the accepted"),
+        (_style.handle(color=_style.INK, linestyle="-", linewidth=1.2), "median of accepted rounds"),
     ]
     if any(x.rejected for contest in contests for x in cases(contest)):
         sign = _style.handle(color=_style.INK, marker="x")
-        entries.append((sign, "rejected: lost time to others (on the edge: beyond it)"))
+        entries.append((sign, "rejected: lost time to other processes (at the edge: off scale)"))
     return entries
 
 

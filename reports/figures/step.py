@@ -130,7 +130,7 @@ def _picture(breakdown: Breakdown, run: Run) -> Figure:
     _tree(tree, breakdown, placed, scale)
     _bars(below, breakdown, bars, scale)
     _axes.ticks(below.yaxis, range(len(names)), [_style.shown(name) for name in names])
-    for axes, words in ((tree, "By module; below a box is what it consists of"), (below, "By kind of work, summed up")):
+    for axes, words in ((tree, "By module; below a box are its parts"), (below, "By kind of work, summed up")):
         _frame(axes, breakdown, most, words)
     return figure
 
@@ -160,9 +160,9 @@ def _about(breakdown: Breakdown, run: Run) -> list[str]:
 
 def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
     notes = [
-        "The bar on top is the plain step with its interval, boxes are of watched ones, and nothing is rescaled: they "
-        f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind that takes "
-        "most of it. What is blank below a box is its own, or in boxes under 1 % of the step."
+        "Top bar: the plain step with its interval. Boxes: watched steps, not rescaled, so they and the bar "
+        f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind with "
+        "most of its time. Blank below a box: its own time, or boxes under 1 % of the step."
     ]
     bare = sorted((box for box in placed if f"{box.module.name}\n" not in box.label(scale)), key=lambda box: -box.width)
     if bare:

@@ -74,7 +74,7 @@ def _picture(sheet: _style.Sheet, timed: Sequence[Result]) -> Figure:
     setting = [x for x in ("device", "threads", "heap", "division") if x in differ]
     keys = ["change"] if "change" in differ else ["variant", *setting]
     bar, soft = {"marker": "s", "color": _style.SOFT}, {"marker": "s", "color": SYSTEM}
-    sheet.entries += [(_style.handle(**bar), "the framework's own"), (_style.handle(**soft), "the operating system's")]
+    sheet.entries += [(_style.handle(**bar), "the framework's"), (_style.handle(**soft), "the operating system's")]
     figure = sheet.figure(_axes.rows_height(len(timed)))
     axes = _axes.rows(figure, [_groups.case_label(_groups.facts(x), keys) for x in timed], [0] * len(timed))
     ends = [(x.seconds.low or _median(x), x.seconds.high or _median(x)) for x in timed if x.seconds]

@@ -89,8 +89,8 @@ def _range(value: float, low: float, high: float) -> str:
 
 def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str]:
     notes = [
-        "Residual: what the cells leave of the plain steps; nothing is rescaled. A cause is a candidate saving until "
-        "it is swapped: removing one changes the others."
+        "Residual: plain steps minus all cells; nothing is rescaled. A cause is only a candidate saving, "
+        "as removing one changes the others."
     ]
     if _doubtful(explained) or any(not cell.sure for cell in cells):
         notes[0] += " Pale: the difference may be chance, all causes and cells tested at once."
@@ -99,7 +99,7 @@ def _notes(explained: Explanation, cells: Sequence[Cell], rest: int) -> list[str
     verdicts = [x.verdict for x in explained.agreement]
     words = ("agree", "disagree", "cannot tell")
     if counts := [f"{verdicts.count(word)} {word}" for word in words if word in verdicts]:
-        notes.append(f"Rows of at least 5 % of a step, by the trace and replayed: {', '.join(counts)}.")
+        notes.append(f"Rows of at least 5 % of a step, trace against replay: {', '.join(counts)}.")
     return [*notes, *explained.conditions]
 
 

@@ -22,9 +22,9 @@ WORD = 40  # characters of the longest word that is not broken if there is room
 VALUES, WORDS = r"(?s).+?(?:, | / |$)", r"(?s).+?(?: (?!(?:[nµm]?s|%)(?:[, ]|$))|$)"
 PARTS, ANYWHERE = r"(?s).+?(?:[-/]| (?!(?:[nµm]?s|%)(?:[, ]|$))|$)", r"(?s)."
 BREAKS = {VALUES: 2, WORDS: 2, PARTS: 1, ANYWHERE: 1}  # and the gap between columns: narrow before a name breaks
-RAN = "What ran (operands row-major; NN = sgemm(N,N) names the column-major call a BLAS makes of it):"
-CEILINGS = "Ceilings in the same rounds (of ceiling: a kernel's share of these, the fastest that this device does):"
-WRONG = "Not as it should be:"
+RAN = "Code that ran (operands row-major; NN = sgemm(N,N): the equivalent column-major BLAS call):"
+CEILINGS = "Ceilings measured in the same rounds (of ceiling: a kernel's share of these):"
+WRONG = "Problems:"
 
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:

@@ -128,7 +128,7 @@ def test_full_disk(place: Path) -> None:
     code, out, err = run(place, *SWEEP, *rough, "-o", str(path), limit=full)
     kept = store.read(path)
     assert code == 1
-    assert f"File too large; {len(kept.contests)} finished contests are in it" in err and "--resume" in err
+    assert f"File too large; {len(kept.contests)} finished contests are kept" in err and "--resume" in err
     assert 0 < len(kept.contests) < CONTESTS and not kept.damaged
     assert "m:8" in out
     assert run(place, *SWEEP, *rough, "-o", str(path), "--resume")[0] == 0
@@ -203,7 +203,7 @@ def test_two_runs_of_one_file(place: Path) -> None:
     wait_for_contests(first, path, 1)
     for resume in ([], ["--resume"]):
         code, out, err = run(place, "--m", "8", "-o", str(path), *resume)
-        assert (code, out) == (2, "") and "another run is writing it" in err
+        assert (code, out) == (2, "") and "another run is writing this file" in err
     first.terminate()
     first.communicate(timeout=600)
     assert not store.read(path).damaged

@@ -28,7 +28,7 @@ def test_help_is_told(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
     told = " ".join(capsys.readouterr().out.split())
     assert not end.value.code and "usage: python -m macro" in told
     if words in PROGRAMS:
-        assert ("of all: 15 % for kernels alone" in told) == (words[0] == "advise")
+        assert ("total time: 15 % for kernels by themselves" in told) == (words[0] == "advise")
 
 
 def test_a_line_of_progress_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +47,8 @@ RUN = "reports/reference/transpose-full.jsonl"
 @pytest.mark.parametrize(
     ("raised", "why"),
     [
-        (OSError(28, "No space left on device"), r"small take \S+ GB: .*: No space left on .*: TMPDIR=FOLDER names"),
-        (MemoryError(), r"small take \S+ GB, more than there is memory$"),
+        (OSError(28, "No space left on device"), r"small need \S+ GB: .*: No space left on .*: set TMPDIR="),
+        (MemoryError(), r"small need \S+ GB, more than the free memory$"),
     ],
 )
 def test_weights_without_room_are_a_line(
@@ -63,7 +63,7 @@ def test_weights_without_room_are_a_line(
 
 
 def test_a_batch_beyond_memory_is_a_line(tmp_path: Path) -> None:
-    with pytest.raises(NoRoom, match=r"weights and one batch of small take 3\.2e\+12 GB, more than is free, "):
+    with pytest.raises(NoRoom, match=r"weights and one batch of small need 3\.2e\+12 GB, but only "):
         job.write_arrays(SMALL, 10**20, tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -83,7 +83,7 @@ def test_a_recipe_is_well_formed(environment: environments.Environment) -> None:
 def test_every_row_has_an_environment_or_runs_in_the_suites_own() -> None:
     inside = {row.name for environment in environments.every().values() for row in environment.rows}
     for name in set(frameworks.names()) - inside:
-        with pytest.raises(UsageError, match="nothing to make"):
+        with pytest.raises(UsageError, match="nothing to create"):
             environments.named(name)
     assert environments.named("tensorflow-xla") == environments.named("tensorflow")
     with pytest.raises(UsageError, match="there are"):
@@ -100,12 +100,12 @@ def test_an_interpreter_is_tried_before_it_is_taken(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     assert environments.interpreter("3.99") == tmp_path / "pyenv/versions/3.99.2/bin/python3.99"
     monkeypatch.setenv("PYTHON3_99", sys.executable)
-    with pytest.raises(UsageError, match=r"it is Python 3.*, not 3\.99"):
+    with pytest.raises(UsageError, match=r"is Python 3.*, not 3\.99"):
         environments.interpreter("3.99")
 
 
 def test_a_python_that_is_nowhere_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unavailable, match=r"no Python 3\.98: pyenv install 3\.98, or PYTHON3_98="):
+    with pytest.raises(Unavailable, match=r"Python 3\.98 not found: pyenv install 3\.98, or set PYTHON3_98="):
         environments.interpreter("3.98")
 
 
@@ -121,7 +121,7 @@ def test_the_suites_own_version_is_there() -> None:
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
         (
             "WARNING: NewConnectionError\nERROR: No matching distribution found for thing==1.0 (from versions: none)",
-            "no package index can be reached: --wheels",
+            "cannot reach a package index: ",
         ),
         ("Collecting thing\nERROR: thing is cracked", "pip fails: ERROR: thing is cracked"),
     ],
@@ -138,7 +138,7 @@ def test_a_creation_that_fails_leaves_nothing_and_says_why(
 
 def test_a_python_without_venv_is_said(fake: Callable[..., Path]) -> None:
     fake(lacks=1)
-    with pytest.raises(UsageError, match="it has no venv or ensurepip"):
+    with pytest.raises(UsageError, match="has no venv or ensurepip"):
         env.main(["create", "things", "-q"])
     assert left() == []
 
@@ -153,7 +153,7 @@ def test_a_framework_that_is_broken_says_so_in_its_own_words(
     assert told.count("does not run: its library is cracked") == 4  # two rows, created and listed
     assert left() == ["things"]
     assert env.main(["list", "--try"]) == 1 and "things: trying thing\n" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="something in it does not run: python -m macro env remove things"):
+    with pytest.raises(UsageError, match="a framework in it does not run: python -m macro env remove things"):
         env.main(["create", "thing", "-q"])
     assert env.main(["remove", "thing-twice"]) == 0
     assert left() == []
@@ -184,8 +184,8 @@ def test_a_folder_whose_record_is_none_of_ours_is_no_environment(
     folder.mkdir(parents=True)
     (folder / "environment.json").write_text(text)
     assert env.main(["list"]) == 0
-    assert "not made (about 1 MB), and the folder there is no environment: python -m macro" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="python -m macro env remove things, then again"):
+    assert "not made (about 1 MB), and its folder holds no environment: python -m macro" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="python -m macro env remove things, then create"):
         env.main(["create", "thing", "-q"])
 
 
@@ -200,5 +200,5 @@ def test_a_stub_has_what_is_wanted_and_ends_who_calls_it(tmp_path: Path) -> None
     recipe = {"folder": "thing", "symbols": "MPI_|ompi_", "data": "ompi_"}
     assert stub.make(tmp_path, "libmpi.so.12", recipe) == 2
     assert (packages / "libmpi.so.12").exists()
-    with pytest.raises(Unavailable, match="nothing here needs libother"):
+    with pytest.raises(Unavailable, match="no library in the environment needs libother"):
         stub.make(tmp_path, "libother.so.1", {**recipe, "symbols": "other_"})

@@ -73,8 +73,8 @@ def test_without_perf_spans_alone_are_enough(explain: Callable[..., Ran], withou
     told = json.loads(ran.out)
     identities(told)
     assert (told["a"], told["b"]) == ("numpy heap default", "numpy heap keep")
-    assert any(x.startswith("no samples: perf is not here (Debian: apt-get install") for x in told["conditions"])
-    assert "no samples: perf is not here" in ran.err
+    assert any(x.startswith("no samples: perf is not installed (Debian: apt-get install") for x in told["conditions"])
+    assert "no samples: perf is not installed" in ran.err
     closed = told["closure"]["a"]
     assert closed["sampling"] is None and closed["naming"] is None and 0 < closed["span"] <= 1
     own = {"gemm", "element-wise", "reduction", "softmax and loss", "optimizer"}
@@ -93,7 +93,7 @@ def test_a_framework_that_tells_no_spans_has_categories_alone(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     identities(told)
-    assert f"{silent.path} has no tracer spans: causes only, no rows, of both" in told["conditions"]
+    assert f"{silent.path} has no tracer spans: only causes, no rows, for both sides" in told["conditions"]
     assert {x["row"] for x in told["cells"] if x["column"] != "idle"} == {"in no span"}
     (products,) = [x for x in told["cells"] if x["column"] == "gemm"]
     assert products["a"] and products["b"] and products["work"] == 0  # the same, all of them
@@ -106,7 +106,7 @@ def test_neither_spans_nor_samples_is_one_line(explain: Callable[..., Ran], with
     silent = frameworks.write(tmp_path, "silent", SILENT)
     told = explain(str(silent.path), "numpy", "--budget", "1s")
     assert told.code == 2 and len(told.err.strip().splitlines()) == 1
-    assert "silent.py: it tells no spans, and there are no samples: perf is not here" in told.err
+    assert "silent.py: the framework reports no spans, and samples require perf: perf is not" in told.err
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,9 @@ def test_a_trace_that_is_none_is_one_line(explain: Callable[..., Ran], tmp_path:
     text = f"def trace(model, run):\n    run()\n    return {spans}\n"
     odd = frameworks.write(tmp_path, "odd", text)
     told = explain(str(odd.path), "numpy", "--budget", "0.1s")
-    assert told.code == 1 and told.err.startswith(f"macro explain: {odd.path}: its trace gives what is no span: ")
+    assert told.code == 1 and told.err.startswith(
+        f"macro explain: {odd.path}: the framework's trace has an invalid span: "
+    )
     assert len(told.err.strip().splitlines()) == 1
 
 

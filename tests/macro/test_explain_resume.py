@@ -103,8 +103,8 @@ def test_killed_and_killed_and_resumed(
     assert second[: len(first)] == first
     code, out, err = ran(explaining, place, *BRIEF, "--resume", "--json", str(place / "x.json"))
     assert code == 0, err
-    assert "3 processes of each: so few leave intervals wide" in out
-    assert " rounds of each side: they count, what is left is watched now" in err
+    assert "3 processes of each: few, so intervals are wide" in out
+    assert " rounds of each side, which count; the remaining rounds are watched now" in err
     third = notes(place)
     assert third[: len(second)] == second
     assert {one["process"] for one in third} == {0, 1, 2}, "processes of its own after each kill"
@@ -121,7 +121,7 @@ def test_killed_and_killed_and_resumed(
     before = (place / "run.jsonl").read_bytes()
     assert before.count(b'"kind":"environment"') == before.count(b'"topic":"attribution"') == 1
     code, again, err = ran(explaining, place, *BRIEF, "--resume")
-    assert (code, again) == (0, out) and err.endswith("`: nothing is measured\n")
+    assert (code, again) == (0, out) and err.endswith("`): nothing is measured\n")
     assert (place / "run.jsonl").read_bytes() == before
 
 
@@ -138,7 +138,7 @@ def test_killed_in_the_second_process_with_a_line_cut(explaining: Path, place: P
         stream.write(path.read_bytes().splitlines()[-1][:500])
     code, out, err = ran(explaining, place, "--runs", "2", *BRIEF, "--resume", "-q")
     assert (code, err) == (0, "")
-    assert "2 processes of each: so few leave intervals wide" in out
+    assert "2 processes of each: few, so intervals are wide" in out
     assert notes(place)[: len(whole)] == whole and not store.read(path).damaged
 
 
@@ -152,10 +152,10 @@ def test_stopped_after_a_first_answer_and_gone_on_with(explaining: Path, place: 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in err
-    assert f"they are in {place / 'run.jsonl'}, --resume goes on" in err and "a gap of" in out
-    assert "stopped before its end: interrupted" in out
+    assert f"kept in {place / 'run.jsonl'}, --resume continues" in err and "a gap of" in out
+    assert "stopped early: interrupted" in out
     code, out, err = ran(explaining, place, *BRIEF, "--resume", "-q")
-    assert (code, err) == (0, "") and "stopped before its end" not in out
+    assert (code, err) == (0, "") and "stopped early" not in out
     (whole,) = attribution.of(store.read(place / "run.jsonl"))
     assert whole.runs == 2
 
@@ -170,7 +170,7 @@ def test_a_full_disk_in_the_middle(explaining: Path, place: Path) -> None:
     size = path.stat().st_size + 1000
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
     assert process.stderr is not None
-    while "File too large: the rest is not in it" not in (line := process.stderr.readline()):
+    while "File too large: later rounds are not kept" not in (line := process.stderr.readline()):
         assert line, "it ended"
     kept = notes(place)
     process.send_signal(signal.SIGTERM)

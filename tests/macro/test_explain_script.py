@@ -80,9 +80,9 @@ def test_what_cannot_be_watched_is_one_line(title: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_interpreter_or_script_is_a_usage_error(tmp_path: Path) -> None:
-    assert last(explain(tmp_path, "", "--python", "/no/python")).endswith("it is a path, or a name on the PATH")
+    assert last(explain(tmp_path, "", "--python", "/no/python")).endswith("give a path, or a name on the PATH")
     ran = subprocess.run([sys.executable, "-m", "macro", "explain", "no.py"], cwd=ROOT, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: there is no such script\n")
+    assert (ran.returncode, ran.stderr) == (2, "macro explain: no.py: no such script\n")
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "run.kg").write_text("mine")
     told = explain(tmp_path / "own", MARKED, "-o", str(tmp_path / "run.jsonl"))
-    assert told.code == 2 and "there is something in it already" in last(told)
+    assert told.code == 2 and "file exists" in last(told)
     assert (tmp_path / "run.kg").read_text() == "mine" and not (tmp_path / "run.jsonl").exists()
 
 
@@ -169,7 +169,7 @@ def test_a_script_that_fails_leaves_no_run_file(tmp_path: Path) -> None:
 def test_without_perf_and_torch_nothing_can_be_told(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     told = explain(tmp_path / "own", MARKED)
-    assert told.code != 0 and "so that perf alone can tell: perf is not here" in last(told), told.err
+    assert told.code != 0 and "a script without PyTorch requires perf: perf is not installed" in last(told), told.err
 
 
 @pytest.mark.slow

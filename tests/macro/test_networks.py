@@ -144,7 +144,7 @@ def test_a_network_of_a_program_of_ones_own(tmp_path: Path) -> None:
     ending.write_text("import sys\nsys.exit(3)\n")
     with pytest.raises(UsageError, match=r"ending\.py: SystemExit: 3"):
         networks.find(f"{ending}:MINE")
-    with pytest.raises(UsageError, match="takes a script"):
+    with pytest.raises(UsageError, match="for a training script"):
         networks.find(str(path))
     path.write_text("import nothing_of_this_name")
     with pytest.raises(UsageError, match=r"net\.py: ModuleNotFoundError: No module named"):

@@ -104,7 +104,7 @@ def test_a_budget_that_six_rounds_overrun_is_said(folder: Path) -> None:
     said: list[str] = []
     plan = Plan(TINY, TINY.batch, "step", 0.0, 2)
     turns.take(plan, [Entry(find("numpy"), Setting())], folder, said.append)
-    assert sum("its 6 rounds take about" in text and "nothing of the budget" in text for text in said) == 2
+    assert sum("required 6 rounds take about" in text and "the budget is spent" in text for text in said) == 2
     assert sum("6 of 6 rounds" in text and "generation" in text for text in said) == 2
 
 
@@ -143,7 +143,7 @@ def test_a_missing_package_is_a_reason(folder: Path) -> None:
 
 
 def test_an_answer_out_of_turn_ends_it(folder: Path) -> None:
-    with started(find("numpy"), folder) as process, pytest.raises(LaunchError, match="says 'hello' where 'built'"):
+    with started(find("numpy"), folder) as process, pytest.raises(LaunchError, match="sent 'hello' where 'built'"):
         process.expect("built")
 
 
@@ -167,7 +167,9 @@ def test_a_twin_and_a_users_own_file_name_what_would_make_their_environment(fold
     with pytest.raises(Unavailable, match=r"^no environment for row~b: python -m macro env create old$"):
         started(twin, folder)
     own = Framework(f"{folder}/mine.py", folder / "mine.py", "", {"python": "2.6"})
-    with pytest.raises(Unavailable, match=rf"mine\.py: python2\.6 -m venv {home()}/mine, and its packages into it$"):
+    with pytest.raises(
+        Unavailable, match=rf"mine\.py: python2\.6 -m venv {home()}/mine, then install its packages there$"
+    ):
         started(own, folder)
 
 

@@ -82,9 +82,9 @@ def test_a_finished_run_is_left_as_it_is_by_other_commands_too(command: Callable
     before = (tmp_path / "run.jsonl").read_bytes()
     assert command(*numpy, "--resume").code == 0
     for words, why in (
-        (("--frameworks", "numpy,numpy"), r"of other frameworks, from .*: name another file$"),
+        (("--frameworks", "numpy,numpy"), r"of other frameworks or settings, from .*: name another file$"),
         ((*numpy, "--batch", "4"), r"it holds other contests, from `.*`; this command is `.*`: name another file$"),
-        ((*numpy, "--set", "OMP_WAIT_POLICY=passive"), r"or in other settings: name another file$"),
+        ((*numpy, "--set", "OMP_WAIT_POLICY=passive"), r"of other frameworks or settings, from .*: name another file$"),
     ):
         with pytest.raises(UsageError, match=why):
             command(*words, "--resume")
@@ -132,7 +132,7 @@ def test_where_the_system_tells_no_queueing_steps_are_timed_by_the_wall(
     command("--frameworks", "numpy", "--runs", "1")
     (result,) = store.read(tmp_path / "run.jsonl").results
     assert result.clock == "wall" and not result.wall_samples
-    assert result.warnings[-1] == "this system does not report how long a process is queued: its times are the wall's"
+    assert result.warnings[-1] == "this system does not report how long a process is queued: times are wall time"
 
 
 @pytest.mark.slow
@@ -194,8 +194,8 @@ def test_what_is_left_of_a_killed_run(
         (30.0, 6, 12.0, "7 rounds, 12 of 10 s", ""),
         (30.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
         (0.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
-        (30.0, 0, 3.0, "1 round, 3 of 10 s", "18 s, longer than its share of the budget: about 59 s more"),
-        (0.0, 0, 20.0, "1 of 6 rounds, 20 s", "120 s, and nothing of the budget is left: about 348 s more"),
+        (30.0, 0, 3.0, "1 round, 3 of 10 s", "18 s, longer than the budget's share: about 59 s more"),
+        (0.0, 0, 20.0, "1 of 6 rounds, 20 s", "120 s, but the budget is spent: about 348 s more"),
     ],
 )
 def test_progress_names_what_ends_a_generation(
@@ -205,7 +205,7 @@ def test_progress_names_what_ends_a_generation(
     plan = replace(PLAN, seconds=seconds, generations=3)
     first, *more = turns._progress(plan, Taken(0, number, spent, False), 4.0)
     assert first == f"generation 1 of 3: {rounds}"
-    assert more == [f"its 6 rounds take about {whole}; --runs 1 or a smaller --batch takes less"] * bool(whole)
+    assert more == [f"the required 6 rounds take about {whole}; --runs 1 or a smaller --batch takes less"] * bool(whole)
 
 
 def test_an_entry_is_what_it_was(tmp_path: Path) -> None:
@@ -239,11 +239,11 @@ def test_rounds_of_an_older_protocol_are_refused(block: dict[str, float]) -> Non
     row = {"status": "ok", "reason": None, "count": 1, "setup": [], "block": block}
     told = {"contest": "x", "generation": 0, "number": 0, "seconds": 1.0, "ended": True, "entries": {"a": row}}
     run = Run(None, notes=(Note("round", told),))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="an older version's: name another file"):
+    with pytest.raises(UsageError, match="are of an older version: name another file"):
         resume.rounds(run, "x")
     assert resume.rounds(run, "another") == []
     run = Run(None, notes=(Note("round", {}), Note("round", {"contest": "x", "generation": "first"})))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"^-o: the rounds of x in it cannot be read \(.*\): name another file$"):
+    with pytest.raises(UsageError, match=r"^-o: the file's rounds of x cannot be read \(.*\): name another file$"):
         resume.rounds(run, "x")
 
 

@@ -97,25 +97,25 @@ def test_its_text_has_what_was_said_then_beside(measured: Callable[..., Ran], tm
     missing = frameworks.write(tmp_path, "missing", LACKS).path
     told = measured("--frameworks", f"numpy,{missing}").out
     assert told.startswith(
-        "a text, table 1, measured again. Then: a processor; a card; without numbers. Not here: its prints."
+        "a text, table 1, measured again. Published on: a processor; a card; without numbers. Not included: its prints."
     )
     for line in (
         "Small, batch 8: 269 parameters",
         f"Empty, {missing}: it lacks a library",
         f"Empty, 64 threads: this process may use {cores()} core",
-        "Empty, a card: whole networks run on processors here",
-        "Then, fastest first: Torch > Theano",
-        "Now, of those: Theano (medians; 1 thread)",
-        "Seconds then: Torch 0.026 (a card; a re-run)",
-        "Never like for like: two networks of one name",
-        "–: not asked; forward passes and gradients by themselves are of numpy",
+        "Empty, a card: this table is measured on CPUs only",
+        "Published, fastest first: Torch > Theano",
+        "Now, same tools: Theano (medians; 1 thread)",
+        "Published seconds: Torch 0.026 (a card; a re-run)",
+        "Not comparable: two networks of one name",
+        "–: not requested; forward and gradient are timed separately for numpy",
         "Equal work proven beforehand against NumPy at batch 8",
     ):
         assert line in told
     assert "Ratios of time" not in told
     with (tmp_path / "table.md").open("w") as stream:
         formats.write("markdown", store.read(tmp_path / "run.jsonl"), stream)
-    assert "Then, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
+    assert "Published, fastest first: Torch > Theano" in (tmp_path / "table.md").read_text()
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_it_goes_on_where_it_was_stopped(
     assert [r.problem["phase"] for r in read.results] == ["step", "forward", "gradient"]
     assert measured("--frameworks", "numpy", "--resume").code == 0
     assert len(store.read(tmp_path / "run.jsonl").notes) == len(read.notes)
-    with pytest.raises(UsageError, match=r"of other frameworks, from .*: name another file"):
+    with pytest.raises(UsageError, match=r"of other frameworks or settings, from .*: name another file"):
         measured("--frameworks", "numpy,numpy", "--resume")
 
 
@@ -215,6 +215,6 @@ def test_who_is_below_what_should_be_the_floor_is_said_with_what_differs() -> No
     assert below.startswith(
         "Below kernels-only, 2 threads: numpy 0.75, pytorch 0.87 times it; numpy has 12.5 ms less in "
     )
-    assert "and 1.80 cores busy where kernels-only has 1.20. Why: python -m macro explain fcn-s kernels-only" in below
+    assert "and 1.80 busy cores against 1.20 of kernels-only. Why: python -m macro explain fcn-s kernels-only" in below
     (gone,) = [line for line in text.splitlines() if line.startswith("gone ")]
     assert gone.split() == ["gone", "skipped", "skipped", "–", "–", *["skipped"] * 3]

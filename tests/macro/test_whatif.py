@@ -80,9 +80,9 @@ def test_several_are_made_all_at_once_too_but_apart(
 def test_without_a_change_all_are_listed(run: Callable[..., Ran]) -> None:
     ran = run("whatif", "numpy")
     assert ran.code == 0 and "heap-keep" in ran.out
-    fit, _, others = ran.out.partition("Not here:")
-    assert "heap-keep" in fit and "heap-keep" not in others and "the products of numpy are not MKL's" in others
-    assert "Type: python -m macro whatif " in fit and " numpy heap-" in fit
+    fit, _, others = ran.out.partition("Not applicable:")
+    assert "heap-keep" in fit and "heap-keep" not in others and "the products of numpy do not run in MKL" in others
+    assert "To time a change: python -m macro whatif " in fit and " numpy heap-" in fit
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_a_changed_program_that_ends_by_itself_costs_its_own_figure_alone(
     words = (str(tmp_path / "train.py"), "heap-keep", "huge-pages", "--budget", "20s", "-o", str(path))
     ran = in_process(capsys, main, ["whatif", *words])
     told = {x["change"]: x for x in lines(path) if x["kind"] == "prediction"}
-    assert "heap-keep: the script ended by itself; what was timed until then counts" in ran.err, ran.err
+    assert "heap-keep: the script ended by itself; its earlier rounds count" in ran.err, ran.err
     assert (told["heap-keep"]["measured"] is None) == (
         told["heap-keep"]["reason"] == "too few rounds: a longer --budget"
     )

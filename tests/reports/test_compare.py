@@ -85,10 +85,10 @@ def test_what_differs_between_two_environments(first: Any, second: Any, told: tu
 
 def test_what_differs_is_said_before_any_time() -> None:
     told = said(compare.runs(run(result(FIVE)), run(result(FIVE), cores=4, packages={"numpy": "2"})))
-    assert "Between them differ: cores: 2 → 4; packages.numpy: none → 2." in told
+    assert "Differences between them: cores: 2 → 4; packages.numpy: none → 2." in told
     assert "a: python -m micro.gemm (monday)" in told
     told = said(compare.runs(run(result(FIVE)), run(result(FIVE))))
-    assert "Between them differ: nothing that is recorded." in told
+    assert "Differences between them: none recorded." in told
 
 
 # When two results have a verdict
@@ -102,7 +102,7 @@ def test_runs_measured_apart_have_a_ratio_and_no_verdict(first: int, second: int
     found = compared(one, other)
     assert (found.verdict, found.low, found.high) == ("not comparable", None, None)
     assert found.ratio == pytest.approx(1.5, rel=0.02)
-    assert found.reason is not None and "measured apart" in found.reason and "micro.ab" in found.reason
+    assert found.reason is not None and "measured separately" in found.reason and "micro.ab" in found.reason
 
 
 def test_a_process_whose_rounds_were_all_rejected_does_not_count() -> None:
@@ -112,7 +112,7 @@ def test_a_process_whose_rounds_were_all_rejected_does_not_count() -> None:
     assert compared(replace(one, rounds=rounds), replace(other, rounds=rounds)).verdict == "slower"
     told = compared(replace(one, rounds=rounds), replace(other, rounds=rounds, rejected=(0, 1, 2)))
     assert told.verdict == "not comparable"
-    assert told.reason == f"{compare.APART}; of 5 processes that a verdict takes, these have 5 and 4"
+    assert told.reason == f"{compare.APART}; a verdict requires 5 processes of each, these have 5 and 4"
 
 
 def test_five_processes_each_have_a_verdict_with_the_spread_between_them() -> None:
@@ -170,7 +170,7 @@ def test_canaries_beyond_the_working_set_refuse_nothing(
     )
     assert compared(first, second).verdict == verdict
     sentences = said(compare.runs(run(first), run(second)))
-    assert ("the host itself differed: a read of" in sentences) is (verdict == "not comparable")
+    assert ("the hosts differed in speed: a read of" in sentences) is (verdict == "not comparable")
     assert "--replicate" not in sentences
 
 
@@ -202,8 +202,8 @@ def test_cases_in_one_run_only_are_counted() -> None:
         run(result(FIVE, shared), result(FIVE, first), ceiling), run(result(FIVE, shared), result(FIVE, second))
     )
     assert [c.baseline for c in both.comparisons] == [f"{shared}/run:a"]
-    assert "2 cases are in one of them only." in said(both)
-    assert "one of them only" not in said(compare.runs(run(result(FIVE)), run(result(FIVE))))
+    assert "2 cases are in only one of the runs." in said(both)
+    assert "only one of the runs" not in said(compare.runs(run(result(FIVE)), run(result(FIVE))))
 
 
 CASES = "--m 64,128 --n 64 --variant openblas,naive"

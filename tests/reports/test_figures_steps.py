@@ -111,7 +111,7 @@ def test_the_largest_are_shown_and_the_others_told(more: int) -> None:
     figure = one(regret.draw(run(*(x for i, problem in enumerate(every) for x in searched(problem, 2 - 0.01 * i)))))
     (axes,) = figure.axes
     assert len(axes.get_yticklabels()) == _axes.MOST
-    assert ("3 layers more are left out, none above 1.60." in words(figure)) == bool(more)
+    assert ("3 more layers are left out, none above 1.60." in words(figure)) == bool(more)
 
 
 PROBLEM = {"network": "fcn-s", "batch": 64, "phase": "step", "division": "default"}
@@ -187,7 +187,7 @@ def test_changes_of_a_step_are_called_by_their_names_alone() -> None:
     figure = one(steps.draw(steps_of(*results)))
     (axes,) = figure.axes
     told = [x.get_text() for x in axes.get_yticklabels()]
-    assert told == ["my/own.py", "heap-keep", "unchanged, once more", "unchanged"]
+    assert told == ["my/own.py", "heap-keep", "unchanged, control run", "unchanged"]
     assert "A step of fcn-s: from 200 ms with my/own.py to 500 ms unchanged" in words(figure)
     assert _groups.case_labels(results) == told[::-1]
 
@@ -222,7 +222,7 @@ def test_only_what_was_predicted_and_measured_is_a_point() -> None:
     }
     assert points == {(-11.0, -10.0), (-30.0, -40.0)}
     assert {text.get_text() for text in axes.texts} == {"heap-keep", "threads=2"}
-    assert figure.texts[0].get_text() == "2 changes of a step predicted and made: 1 confirmed, 1 refuted"
+    assert figure.texts[0].get_text() == "2 changes of a step predicted and timed: 1 confirmed, 1 refuted"
     figure = drawn(AFTER, replace(AFTER, id="other", network="large"))
     (axes,) = figure.axes
     assert {text.get_text() for text in axes.texts} == {f"heap-keep, {name} pytorch" for name in ("small", "large")}

@@ -27,7 +27,7 @@ def test_of_one_plan_the_last_note_of_a_topic_stands_for_those_before() -> None:
 
 
 COMMAND = "python -m macro run fcn-s -o a.jsonl"
-GO_ON = f"; to go on: {COMMAND} --resume"
+GO_ON = f"; to continue: {COMMAND} --resume"
 ROUNDS = tuple(Note("round", {"contest": "step/network:fcn-s", "number": i}) for i in range(4))
 SHORT = replace(CONTEST, contest="d", stopped="interrupted after 7 rounds", interrupted=True)
 WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
@@ -36,11 +36,11 @@ WATCHED = (Note("watched", {"side": 0}), Note("watched", {"side": 1}))
 @pytest.mark.parametrize(
     ("command", "contests", "notes", "sentence"),
     [
-        (COMMAND, (), ROUNDS, f"step/network:fcn-s, of which 4 rounds lie here{GO_ON}"),
-        (COMMAND, (CONTEST,), ROUNDS[:1], f"step/network:fcn-s, of which 1 round lies here{GO_ON}"),
-        (COMMAND + " --resume", (), WATCHED, f"the explanation, of which 2 rounds lie here{GO_ON}"),
-        (COMMAND, (), (), f"no contest has ended here{GO_ON}"),
-        ("from Python: a.py", (), (), "no contest has ended here."),
+        (COMMAND, (), ROUNDS, f"step/network:fcn-s, with 4 rounds in the file{GO_ON}"),
+        (COMMAND, (CONTEST,), ROUNDS[:1], f"step/network:fcn-s, with 1 round in the file{GO_ON}"),
+        (COMMAND + " --resume", (), WATCHED, f"the explanation, with 2 rounds in the file{GO_ON}"),
+        (COMMAND, (), (), f"no contest is complete{GO_ON}"),
+        ("from Python: a.py", (), (), "no contest is complete."),
         (COMMAND, (replace(CONTEST, contest="step/network:fcn-s"),), ROUNDS, None),
         (COMMAND, (), (NOTE,), None),
         (COMMAND, (), (Note("selftest", {"figures": []}),), None),
@@ -55,11 +55,11 @@ def test_what_is_unfinished_is_said_with_the_command_that_goes_on(
     assert list(findings.unfinished(run)) == ([f"Unfinished: {sentence}"] if sentence else [])
     if len(notes) == 4 and sentence:
         for text in (formatted(kind, run) for kind in ("text", "markdown")):  # no empty table stands for it
-            assert "4 rounds lie here" in text and "case" not in text and "contender" not in text
+            assert "4 rounds in the file" in text and "case" not in text and "contender" not in text
 
 
 DISTURBED: dict[str, Any] = {"rounds": tuple(range(27)), "samples": (1e-6,) * 27}
-HEAD = "This machine was busy: in 89% of the rounds of a case (median) others took more than 1 % of it. "
+HEAD = "This machine was busy: other processes took over 1 % of the time in 89% of a case's rounds (median). "
 
 
 def both(**more: Any) -> Run:
@@ -71,9 +71,9 @@ def both(**more: Any) -> Run:
 @pytest.mark.parametrize(
     ("clock", "rejected", "words"),
     [
-        ("cpu", 0, "By processor time (clock cpu) these rounds count, for what others took is not in it."),
-        ("wall", 24, "By the wall they are rejected, 24 of 27, and are in no ratio."),
-        ("wall", 0, "Of several threads, or of long visits by the wall, they count, with what others took."),
+        ("cpu", 0, "With processor time (clock cpu) these rounds count, as it excludes other processes."),
+        ("wall", 24, "With wall time they are rejected, 24 of 27, and enter no ratio."),
+        ("wall", 0, "With several threads, or long visits in wall time, they count, including the time lost."),
     ],
 )
 def test_a_busy_machine_is_said_first_with_what_it_means_by_clock(clock: str, rejected: int, words: str) -> None:
@@ -91,7 +91,7 @@ def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
 
 def test_a_busy_script_names_share_and_remedy() -> None:
     assert busy.step_sentence(None, 1) is None and busy.step_sentence(busy.TAKEN, 2) is None
-    head = "This machine was busy: others took 33% of the processor time that this script could use. "
+    head = "This machine was busy: other processes took 33% of the processor time available to this script. "
     assert busy.step_sentence(0.334, 1) == head + "Use a quiet machine."
     barriers = "Each barrier of its 2 threads waits for the slowest: use --threads 1, or a quiet machine."
     assert busy.step_sentence(0.334, 2) == head + barriers
@@ -124,7 +124,7 @@ def test_an_interval_that_excludes_0_beside_may_be_chance_is_explained(
     text = attribution.text(explanation(bars={"cause": (Bar("gemm", 0.3, 0.1, low, high, sure),)}))
     (row,) = (line for line in text.splitlines() if line.startswith("gemm "))
     assert row.endswith(says) and row.endswith("†") == ("†" in says)
-    assert ("† its own 95 % interval excludes 0" in text) == ("†" in says)
+    assert ("† its 95 % interval excludes 0" in text) == ("†" in says)
 
 
 def shared(percent: float, ceiling: str = "multiply-adds", dtype: str = "") -> Breakdown:

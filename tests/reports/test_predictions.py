@@ -93,12 +93,12 @@ def test_it_stands_beside_the_interval() -> None:
 
 
 def test_where_it_is_not_known_it_is_said() -> None:
-    unknown = "between runs: not known here (%s)"
+    unknown = "between runs: unknown (%s)"
     for path, says in (
         ("cpu", unknown % "cpu" + ", run micro.selftest --full"),
         ("event", unknown % "event"),
         ("generations", unknown % "generations"),
-        ("wall threads", "between runs: wall 1 %; not known here (threads), run micro.selftest --full"),
+        ("wall threads", "between runs: wall 1 %; unknown (threads), run micro.selftest --full"),
         ("", None),
     ):
         run = told(tuple(path.split()))
@@ -148,7 +148,7 @@ BEFORE = Prediction(
     0.9,
     Expected(-0.1, -0.12, -0.08, 0.9),
     {"page faults": -0.1, "malloc": -0.001},
-    "9000 page faults a step before, 0 with it",
+    "page faults per step: 9000 before, 0 with the change",
     "memory",
 )
 AFTER = replace(
@@ -193,9 +193,9 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
     row = "heap-keep; −100 ms [−120 ms, −80.0 ms]; −110 ms [−130 ms, −90.0 ms]; -11.0 %; 9 %; confirmed"
     assert "; ".join(x.strip() for x in keep if x.strip()) == row
     assert [x.strip() for x in compiled if x.strip()] == ["compile", "–", "–", "–", "–", "–"]
-    assert lines[4] == "Resolution: two unchanged steps in the same rounds are alike to within 20.0 ms, 2 % of a step."
-    assert "  heap-keep: 9000 page faults a step before, 0 with it; costs: memory" in lines
-    assert "    predicted of page faults −100 ms, malloc −1.00 ms" in lines
+    assert lines[4] == "Resolution: two unchanged steps in the same rounds differ by up to 20.0 ms, 2 % of a step."
+    assert "  heap-keep: page faults per step: 9000 before, 0 with the change; also affects: memory" in lines
+    assert "    predicted from page faults −100 ms, malloc −1.00 ms" in lines
     assert lines[-1] == "  compile: not predictable: it fuses"
 
 
@@ -216,7 +216,7 @@ def test_of_several_at_once_what_they_do_to_each_other_is_told() -> None:
 
     single = made("a", -0.1), made("b", -0.1)
     for seconds, words in ((-0.3, "−100 ms, more than"), (-0.19, "+10.0 ms, within")):
-        line = f"  a+b: interaction, beyond the sum of each {words} its error of 34.6 ms"
+        line = f"  a+b: interaction (beyond the sum) {words} its error, 34.6 ms"
         assert line in prediction.text([*single, made("a+b", seconds)])
     other = replace(made("a+b", -0.3), contest="another")
     text = prediction.text([*single, other])
@@ -233,19 +233,21 @@ def advised(one: Prediction = AFTER, **data: object) -> str:
 
 def test_advice_is_told_in_order_with_what_to_type() -> None:
     text = advised()
-    assert "1. heap-keep: a step takes 11.0 % less [9.0, 13.0]; predicted: 10.0 %, confirmed; changes: memory" in text
+    assert (
+        "1. heap-keep: a step takes 11.0 % less [9.0, 13.0]; predicted: 10.0 %, confirmed; also affects: memory" in text
+    )
     assert "Not tried: compile (not predictable: it fuses)." in text
-    assert text.endswith("To have it:\n  export A=1")
+    assert text.endswith("To apply the best:\n  export A=1")
 
 
 def test_where_nothing_helps_that_is_said() -> None:
     text = advised(replace(AFTER, measured=Expected(-0.11, -0.23, 0.01, 0.9)), winner=None, order=[])
-    assert text.startswith("Of 1 change tried none certainly makes a step faster by 1 %.")
-    assert "Tried, without a saving that is certain: heap-keep (-11.0 %)." in text and "To have it" not in text
+    assert text.startswith("Of 1 change tried, none certainly saves 1 % of a step.")
+    assert "Tried, without a certain saving: heap-keep (-11.0 %)." in text and "To apply" not in text
 
 
 def test_what_saves_and_is_not_combined_is_told_apart() -> None:
     text = advised(order=[])
-    assert "Saves too, and is not among the best that go together: heap-keep (-11.0 %)." in text
+    assert "Saves, too, but is not in the best combination: heap-keep (-11.0 %)." in text
     coarse = advised(replace(AFTER, resolution=0.12), order=[])
-    assert "Tried, without a saving that is certain: heap-keep (-11.0 %)." in coarse
+    assert "Tried, without a certain saving: heap-keep (-11.0 %)." in coarse

@@ -1,4 +1,4 @@
-"""Run files: what is written is read back, damage is passed over or refused, a run goes on where it was cut."""
+"""Run files: what is written is read back, damage is skipped or refused, a run goes on where it was cut."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_file_without_a_needed_field_names_its_commit(path: Path, role: str, n
         store.read(path)
     assert str(refusal.value) == (
         f"{path} was written by commit 57dc0b5, whose results have no `{needed}`: "
-        "measure again, or read it with that commit"
+        "measure again, or read the file with that commit"
     )
 
 
@@ -123,7 +123,7 @@ def test_a_damaged_line_costs_itself_and_is_told(path: Path, how: str) -> None:
     run = store.read(path)
     assert run.contests[-1] == RUN.contests[1]
     (told,) = run.damaged
-    assert told.startswith(f"{path}, line 2: ") and told.endswith("passed over")
+    assert told.startswith(f"{path}, line 2: ") and told.endswith("skipped")
 
 
 def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatch: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_whole_records(path: Path) -> None:
     before = path.stat().st_size
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before + 100, limit[1]))
-        with pytest.raises(store.Unwritable, match=r"2 finished contests are in it: .*--resume"):
+        with pytest.raises(store.Unwritable, match=r"2 finished contests are kept: .*--resume"):
             file.append(replace(CONTEST, contest="e"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -195,7 +195,8 @@ def test_every_field_of_a_result_goes_round() -> None:
 def test_a_file_that_holds_something_is_not_written_over(path: Path) -> None:
     whole = path.read_bytes()
     with pytest.raises(
-        store.Unreadable, match=r"name another file; --resume goes on with a run, where the command has it$"
+        store.Unreadable,
+        match=r"file is not empty: name another file, or continue .* with --resume, if the command has this option$",
     ):
         store.RunFile(path, ENVIRONMENT)
     assert path.read_bytes() == whole
@@ -244,7 +245,7 @@ def test_resuming_what_is_no_run_leaves_it_alone(path: Path, how: str) -> None:
 
 def test_a_file_belongs_to_one_run_at_a_time(path: Path) -> None:
     first = store.RunFile(path, ENVIRONMENT, resume=True)
-    with pytest.raises(store.Unreadable, match="another run is writing it"):
+    with pytest.raises(store.Unreadable, match="another run is writing this file"):
         store.RunFile(path, ENVIRONMENT, resume=True)
     first.close()
     store.RunFile(path, ENVIRONMENT, resume=True).close()

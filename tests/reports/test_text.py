@@ -162,7 +162,7 @@ def test_a_ratio_of_contended_times_says_so_behind_its_star() -> None:
     judged = replace(COMPARED, p=0.0, interval=stats.ROUNDS)
     content = table.comparisons(run(FIRST, busy, compared=(judged, replace(judged, verdict="unresolved"))))
     assert [row[2] for row in content.rows] == ["slower* contended", "unresolved† contended"]
-    assert any(note.startswith("contended: more than a fifth of the rounds") for note in content.notes)
+    assert any(note.startswith("contended: more than a fifth of one side's rounds") for note in content.notes)
 
 
 def test_too_few_rounds_are_one_footnote_of_all_comparisons() -> None:

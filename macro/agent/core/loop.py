@@ -74,7 +74,7 @@ class Channel(object):
         except OSError:
             pass
         if line:
-            sys.stderr.write("it closed files that it has not opened, so that it cannot be watched\n")
+            sys.stderr.write("the program closed files that it had not opened, so it cannot be watched\n")
             sys.stderr.flush()
             os._exit(1)
 
@@ -288,7 +288,7 @@ def serve(adapter, job, model, requests, channel):
             reply = recorder.traced(adapter, model, call, request["count"], fifos, request["spans"])
             channel.send("traced", **reply)
         elif what == "profile":
-            write = getattr(adapter, "profile", lambda *given: "nothing tells its kernels on a GPU here")
+            write = getattr(adapter, "profile", lambda *given: "this suite has no GPU profiler for it")
             why_not = write(model, phases[request["phase"]], request["count"], request["path"])
             channel.send("profiled", reason=why_not)
         elif what == "replay":
@@ -328,7 +328,7 @@ def main(arguments):
             return
         lacks = lacking(adapter, job["network"])
         if lacks:
-            channel.send("unavailable", reason="there is no %s here" % ", no ".join(lacks), remedy=False)
+            channel.send("unavailable", reason="its adapter has no %s" % ", no ".join(lacks), remedy=False)
             return
         if job.get("masks"):
             give_masks(job)

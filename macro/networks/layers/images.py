@@ -30,19 +30,19 @@ class Pool(Layer):
     def output(self, inputs: Sequence[Shape]) -> Shape:
         c, h, w = image(inputs, "pooling")
         if self.mode not in MODES or self.rounding not in ROUNDINGS:
-            raise ValueError(f"pooling has a mode of {', '.join(MODES)} and a rounding of {', '.join(ROUNDINGS)}")
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, rounding one of {', '.join(ROUNDINGS)}")
         if self.window < 0 or self.stride < 1:
-            raise ValueError(f"window {self.window}, stride {self.stride}: 0 or more, and 1 or more")
+            raise ValueError(f"window {self.window} must be 0 or more, stride {self.stride} 1 or more")
         if self.window == 0:
             if self.pads:
-                raise ValueError("window 0 is the whole image: it has no pads")
+                raise ValueError("window 0 covers the whole image and allows no pads")
             return (c, 1, 1)
         top, left, bottom, right = four(self.pads)
         if max(top, left, bottom, right) >= self.window:
-            raise ValueError(f"pads {self.pads} of a window of {self.window}: smaller ones")
+            raise ValueError(f"pads {self.pads}: must be smaller than the window, {self.window}")
         rows, columns = self._places(h, top, bottom), self._places(w, left, right)
         if min(rows, columns) < 1:
-            raise ValueError(f"a window of {self.window} is larger than its image, {h} × {w}")
+            raise ValueError(f"window {self.window} is larger than the image, {h} × {w}")
         return (c, rows, columns)
 
     def _places(self, length: int, before: int, behind: int) -> int:
@@ -70,7 +70,7 @@ class BatchNorm(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if not (0 < self.epsilon < 1 and 0 <= self.share <= 1):
-            raise ValueError(f"epsilon {self.epsilon}, share {self.share}: between 0 and 1")
+            raise ValueError(f"epsilon {self.epsilon}, share {self.share}: must be between 0 and 1")
         return image(inputs, "batch normalization")
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
@@ -108,9 +108,9 @@ class LocalResponseNorm(Layer):
     def output(self, inputs: Sequence[Shape]) -> Shape:
         shape = image(inputs, "local response normalization")
         if self.size < 1 or self.size % 2 == 0:
-            raise ValueError(f"size {self.size}: an odd number of channels, as many before as behind")
+            raise ValueError(f"size {self.size}: must be odd, as the window is centered on a channel")
         if not (self.alpha >= 0 and self.beta > 0 and self.k > 0):
-            raise ValueError(f"alpha {self.alpha}, beta {self.beta}, k {self.k}: not negative, the last two positive")
+            raise ValueError(f"alpha {self.alpha}, beta {self.beta}, k {self.k}: must be positive (alpha may be 0)")
         return shape
 
     def bytes(self, node: Node, batch: int, role: str) -> float:

@@ -18,7 +18,7 @@ class Activation(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if self.activation == "none":
-            raise ValueError("a layer of kind activation has one: relu or sigmoid")
+            raise ValueError("a layer of kind activation requires activation relu or sigmoid")
         return inputs[0]
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
@@ -35,7 +35,7 @@ class Add(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if inputs[0] != inputs[1]:
-            raise ValueError(f"it adds {inputs[0]} and {inputs[1]}: of one shape")
+            raise ValueError(f"inputs {inputs[0]} and {inputs[1]} must have the same shape")
         return inputs[0]
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
@@ -53,7 +53,7 @@ class Concat(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if len({shape[1:] for shape in inputs}) > 1:
-            raise ValueError(f"it joins {', '.join(map(str, inputs))}: rows and columns differ")
+            raise ValueError(f"inputs {', '.join(map(str, inputs))} must have the same rows and columns")
         return (sum(shape[0] for shape in inputs), *inputs[0][1:])
 
 
@@ -71,7 +71,7 @@ class Dropout(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if not 0 <= self.share < 1:
-            raise ValueError(f"share {self.share:g}: 0 or more, and less than 1")
+            raise ValueError(f"share {self.share:g}: must be 0 or more and below 1")
         return inputs[0]
 
 
@@ -103,9 +103,9 @@ class Shortcut(Layer):
     def output(self, inputs: Sequence[Shape]) -> Shape:
         c, h, w = image(inputs, "a shortcut")
         if self.stride < 1:
-            raise ValueError(f"stride {self.stride}: 1 or more")
+            raise ValueError(f"stride {self.stride}: must be 1 or more")
         if self.channels < c:
-            raise ValueError(f"a shortcut of {self.channels} channels takes {c}: it adds channels")
+            raise ValueError(f"channels {self.channels}: must be {c} or more, as many as the input has")
         return (self.channels, -(-h // self.stride), -(-w // self.stride))
 
     def bytes(self, node: Node, batch: int, role: str) -> float:

@@ -25,7 +25,7 @@ class Dense(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if len(inputs[0]) != 1:
-            raise ValueError(f"a dense layer takes features, not images {inputs[0]}: flatten them")
+            raise ValueError(f"a dense layer requires features, not an image {inputs[0]}: add a flatten layer")
         return (self.outputs,)
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
@@ -72,7 +72,7 @@ class Convolution(Layer):
         """Return the problem of the forward pass. Raises ValueError for sizes that do not fit."""
         c, h, w = given
         if self.pads and self.pad:
-            raise ValueError("it has pad and pads: take one of them")
+            raise ValueError("give either pad or pads, not both")
         sides: dict[str, Any] = dict(zip(SIDES, four(self.pads), strict=True)) if self.pads else {"pad": self.pad}
         try:
             return Conv(

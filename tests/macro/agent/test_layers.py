@@ -254,5 +254,5 @@ def test_every_framework_drops_the_share_that_it_is_told(name: str, own_state: P
 def test_a_share_that_is_none_is_refused(share: float) -> None:
     told = NET.data()
     told["layers"][1]["share"] = share
-    with pytest.raises(ValueError, match=r"drop1: share .*: 0 or more, and less than 1"):
+    with pytest.raises(ValueError, match=r"drop1: share .*: must be 0 or more and below 1"):
         from_data(told)

@@ -220,6 +220,7 @@ def test_a_file_of_the_programs_own_is_never_written_to(then: str, tmp_path: Pat
     with os.fdopen(read) as stream:
         assert json.loads(stream.read())["kind"] == "begun"
     assert (
-        ran.returncode == 1 and ran.stderr == "it closed files that it has not opened, so that it cannot be watched\n"
+        ran.returncode == 1
+        and ran.stderr == "the program closed files that it had not opened, so it cannot be watched\n"
     )
     assert not then or (tmp_path / "own.txt").read_text() == ""

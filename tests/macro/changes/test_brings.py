@@ -161,7 +161,7 @@ def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: 
         raise _alone.TooFewRounds
 
     def other(asked: PredictionInput) -> Forecast:
-        raise Unavailable("nothing calls them here")
+        raise Unavailable("there is no kernel")
 
     known = Forecast((Part("gemm", -0.1, -0.11, -0.09),))
     of = asked(step(), before(seconds=1.0))
@@ -172,7 +172,7 @@ def test_a_small_kind_of_work_that_had_too_few_rounds_is_unknown_alone(seconds: 
         return
     found = _parts.shared(of, *parts).parts
     assert found[0] == known.parts[0] and (found[1].low, found[1].high) == (-seconds / 2, seconds / 2)
-    with pytest.raises(Unavailable, match="nothing calls them"):
+    with pytest.raises(Unavailable, match="there is no kernel"):
         _parts.shared(of, parts[0], (seconds, other))
 
 
@@ -193,7 +193,9 @@ def test_products_in_no_known_problem_may_change_too(
 def test_where_most_of_what_changes_is_no_known_problem_nobody_can_say(given: Callable[[float], Calls]) -> None:
     given(0.5)
     watched = before(cells={(("fc1 forward",), "gemm"): 0.1, (("net.a",), "gemm"): 0.3}, rows=rows(NETWORK, 8))
-    with pytest.raises(Unavailable, match="other products take 30 % of the step; nothing calls them here"):
+    with pytest.raises(
+        Unavailable, match="other products take 30 % of the step, and this suite has no kernels for them"
+    ):
         _parts.products(asked(step(), watched), {})
 
 
@@ -255,7 +257,7 @@ def test_where_all_that_it_changes_is_small_nothing_is_expected() -> None:
 
 def test_what_no_kernel_here_calls_is_not_predictable() -> None:
     jax = replace(asked(step(), before()), unchanged=step("jax"))
-    assert "no kernel here calls the products of jax" in (_parts.swapped(jax, "heap").why or "")
+    assert "no kernel that calls the products of jax" in (_parts.swapped(jax, "heap").why or "")
 
 
 def test_a_large_product_is_measured_smaller() -> None:

@@ -74,7 +74,7 @@ def test_a_change_is_named_as_its_file() -> None:
 def test_what_a_change_of_ones_own_raises_is_why_it_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.replace('step.with_variables({"MINE": value})', "step.nothing"))
     why = changes.find(f"{tmp_path}/mine.py=3").refused(step())
-    assert why == "it raises AttributeError: 'Step' object has no attribute 'nothing' (mine.py, line 5)"
+    assert why == "raises AttributeError: 'Step' object has no attribute 'nothing' (mine.py, line 5)"
 
 
 def test_an_edit_is_of_a_program_where_no_variable_does_it() -> None:
@@ -90,13 +90,13 @@ def test_a_change_of_ones_own_is_a_file(tmp_path: Path) -> None:
     mine = changes.find(f"{tmp_path}/mine.py=3")
     assert mine.words == f"{tmp_path}/mine.py=3" and mine.apply(step()).setting.knobs == {"variables": {"MINE": "3"}}
     (tmp_path / "broken.py").write_text("CHANGE = 1")
-    with pytest.raises(UsageError, match="it has no CHANGE"):
+    with pytest.raises(UsageError, match="defines no CHANGE"):
         changes.find(f"{tmp_path}/broken.py")
-    with pytest.raises(UsageError, match="there is no such file"):
+    with pytest.raises(UsageError, match="no such file"):
         changes.find(f"{tmp_path}/gone.py")
     (tmp_path / "raises.py").write_text("1 / 0")
     with pytest.raises(
-        UsageError, match=r"raises.py: it raises ZeroDivisionError: division by zero \(raises.py, line 1\)"
+        UsageError, match=r"raises.py: raises ZeroDivisionError: division by zero \(raises.py, line 1\)"
     ):
         changes.find(f"{tmp_path}/raises.py")
 
@@ -119,7 +119,7 @@ def test_a_change_changes_one_thing(text: str, where: dict[str, Any], field: str
 
 def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "vendor", lambda: "GenuineIntel")
-    assert changes.find("mkl-dispatch").refused(step()) == "this processor is of MKL's own vendor"
+    assert changes.find("mkl-dispatch").refused(step()) == "MKL already uses these kernels on an Intel processor"
 
 
 def test_compiled_it_is_another_row() -> None:
@@ -132,13 +132,13 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
 @pytest.mark.parametrize(
     ("text", "there", "evidence"),
     [
-        ("heap-keep", seen(**KEPT), "9000 page faults a step before, 0 with it"),
+        ("heap-keep", seen(**KEPT), "page faults per step: 9000 before, 0 with the change"),
         ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN is off"),
         ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
         ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
-        ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "lie as inputs x outputs"),
+        ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "stored as inputs x outputs"),
         ("compile", seen(**flags(compile=True)), "compiled"),
         ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
         ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),
@@ -163,7 +163,7 @@ def test_a_heap_whose_variables_are_there_and_whose_faults_stay_has_no_effect() 
 def test_where_a_process_had_no_page_faults_its_variables_alone_are_the_proof() -> None:
     change, none = changes.find("heap-keep").change, before(faults=0.0)
     there = change.took(none, seen(**{**KEPT, "faults": 3000.0}))
-    assert there.there and there.evidence.startswith("0 page faults a step before, 3000 with it; another process")
+    assert there.there and there.evidence.startswith("page faults per step: 0 before, 3000 with the change; another")
     assert not change.took(none, seen(faults=3000.0)).there
 
 
@@ -269,7 +269,7 @@ def test_what_is_mapped_without_it_shows_nothing(text: str, monkeypatch: pytest.
     monkeypatch.setattr(preload, "missing", lambda words, maps: None if words[0] in maps else "not mapped")
     word = {"heap-jemalloc": "jemalloc", "mkl-dispatch": "mkl-intel", "openblas-shim": "sgemm-openblas"}[text]
     effect = changes.find(text).change.took(before(maps=word), seen(maps=word, symbols=Counter([AVX512])))
-    assert not effect.there and "is mapped without it too" in effect.evidence
+    assert not effect.there and "is mapped without the change, too" in effect.evidence
 
 
 def test_what_was_made_goes_before_what_was_asked_for() -> None:
@@ -279,7 +279,7 @@ def test_what_was_made_goes_before_what_was_asked_for() -> None:
 
 def test_a_change_that_makes_no_step_is_refused() -> None:
     one = Named(replace(changes.known("heap-keep"), make=lambda step, value: None))  # type: ignore[arg-type, return-value]
-    assert one.refused(step()) == "its make gives no Step"
+    assert one.refused(step()) == "its make() returns no Step"
     assert "the last bits" in changes.known("compile").costs
     moving = step(knobs={"update": "in wgrad"})
-    assert "its backward moves the weights" in str(changes.find("compile").refused(moving))
+    assert "the backward pass updates the weights" in str(changes.find("compile").refused(moving))

@@ -73,8 +73,8 @@ def test_threads_are_tried_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch
     ("here", "why"),
     [
         (("sse", "avx", "avx2", "avx512"), None),
-        (("sse", "avx", "avx2"), "this processor has no wider vectors"),
-        (("native",), "this processor has none of it"),
+        (("sse", "avx", "avx2"), "already this processor's widest set"),
+        (("native",), "this processor lacks this set"),
     ],
 )
 def test_a_set_is_tried_that_is_narrower(
@@ -96,7 +96,7 @@ def test_what_pytorch_says_of_its_instructions_shows_that_they_changed() -> None
 def test_what_the_environment_preloads_is_not_tried_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", f"/somewhere/{name}")
     word, other = ("mkl-dispatch", "heap-keep") if name.startswith("mkl") else ("heap-jemalloc", "mkl-dispatch")
-    assert changes.find(word).refused(step()) in ("it is made already", "its heap is not the default any more")
+    assert changes.find(word).refused(step()) in ("already applied", "the heap is not the default")
     assert "already" not in (changes.find(other).refused(step()) or "")
 
 

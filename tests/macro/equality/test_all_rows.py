@@ -14,18 +14,18 @@ from tests.macro.models import NETWORKS
 pytestmark = pytest.mark.slow
 ENVIRONMENTS = home()
 LACKS = {  # the first words of why, by network and the beginning of a row's name
-    ("normalized", "cntk"): "there is no norm here",
-    ("groups", "tensorflow"): "there are no groups of a convolution here",
-    ("groups", "keras-tensorflow"): "there are no groups of a convolution here",
-    ("groups", "cntk"): "there are no groups of a convolution here",
-    ("dilation", "tensorflow-graph"): "there is no dilation of a convolution here",
-    ("dilation", "tensorflow-eager"): "there is no dilation of a convolution here",
-    ("dilation", "cntk"): "there is no dilation of a convolution here",
-    ("across channels", "keras"): "there is no lrn here",
-    ("around", "cntk"): "there is no shortcut here",
+    ("normalized", "cntk"): "its adapter has no norm",
+    ("groups", "tensorflow"): "TensorFlow has no gradient of grouped convolutions",
+    ("groups", "keras-tensorflow"): "TensorFlow has no gradient of grouped convolutions",
+    ("groups", "cntk"): "CNTK has no grouped convolutions",
+    ("dilation", "tensorflow-graph"): "TensorFlow has no gradient of dilated convolutions",
+    ("dilation", "tensorflow-eager"): "TensorFlow has no gradient of dilated convolutions",
+    ("dilation", "cntk"): "CNTK has no dilated convolutions",
+    ("across channels", "keras"): "its adapter has no lrn",
+    ("around", "cntk"): "its adapter has no shortcut",
     ("around", "keras-tensorflow"): "crashes",  # TensorFlow does
 }
-MISSING = ("No module named", "threads here: pip install torch")  # of packages that are not here
+MISSING = ("No module named", "threads: pip install torch")  # of packages that are not here
 SET = {"mxnet": {"variables": {"MXNET_MKLDNN_ENABLED": "0"}}}  # else its gradient of lrn is wrong
 
 

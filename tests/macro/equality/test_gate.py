@@ -73,9 +73,13 @@ def verdict(folder: Path, method: str, change: str, network: Network = TINY) -> 
 @pytest.mark.parametrize(
     ("method", "change", "why"),
     [
-        ("work", "del found['parameters']", "its work() names no parameters"),
-        ("work", "found['parameters'] = [1]", "its work() names no parameters"),
-        ("gradients", "found = dict((k, v.astype(object)) for k, v in found.items())", "its arrays cannot be read: "),
+        ("work", "del found['parameters']", "its work() returns no parameters"),
+        ("work", "found['parameters'] = [1]", "its work() returns no parameters"),
+        (
+            "gradients",
+            "found = dict((k, v.astype(object)) for k, v in found.items())",
+            "its answer's arrays cannot be read: ",
+        ),
         ("step", "import os; os._exit(4)", "ends its process with exit code 4"),
     ],
 )
@@ -89,16 +93,16 @@ def test_what_gives_no_answer_is_not_compared(tmp_path: Path, method: str, chang
 @pytest.mark.parametrize(
     ("method", "change", "why"),
     [
-        ("gradients", "del found['out.bias']", "it gives no gradient.out.bias"),
-        ("gradients", "found = {}", "it gives no gradient.fc1.weight"),
-        ("parameters", "del found['out.weight']", "it gives no after1.out.weight"),
+        ("gradients", "del found['out.bias']", "the answer lacks gradient.out.bias"),
+        ("gradients", "found = {}", "the answer lacks gradient.fc1.weight"),
+        ("parameters", "del found['out.weight']", "the answer lacks after1.out.weight"),
         ("parameters", "found['out.weight'] = found['out.weight'].T", "after1.out.weight differs by inf times"),
         (
             "gradients",
             "found = dict((k, v.astype('f2')) for k, v in found.items())",
             "its gradient.fc1.weight is float16",
         ),
-        ("work", "found['dtype'] = 'bfloat16'", "it computes in bfloat16, not in single precision"),
+        ("work", "found['dtype'] = 'bfloat16'", "computes in bfloat16, not in single precision"),
         ("loss", "found = float('nan')", "loss 0 differs by nan times its bound"),
         ("gradients", "found['out.bias'][:] = np.nan", "gradient.out.bias differs by nan times its bound"),
     ],

@@ -94,8 +94,8 @@ def test_the_reference_is_summed_in_other_orders_once(tmp_path: Path, monkeypatc
     ("name", "reason"),
     [
         ("absent.py", "No such file"),
-        (f"{FILE}:none", f"name a row of it, as {FILE}:relu-logits"),
-        (FILE, "name a row of it"),
+        (f"{FILE}:none", f"name one of its rows, e.g. {FILE}:relu-logits"),
+        (FILE, "name one of its rows"),
         ("README.md", "choose from "),
         ("no-such~b", "choose from "),
     ],
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_adapter_is_said(tmp_path: Path) -> None:
     rows = ("dict(a={})", "{", "['a']", "{'a': None}", "{1: {}}", "None", "{}\nRECIPE = ['numpy']")
     for text in (f"ROWS = {x}\n" for x in rows):
         (tmp_path / "x.py").write_text(text)
-        with pytest.raises(UsageError, match="no adapter with literal ROWS"):
+        with pytest.raises(UsageError, match="not an adapter with literal ROWS"):
             find(f"{tmp_path}/x.py")
 
 
@@ -175,21 +175,21 @@ def test_a_network_that_diverges_is_said_of_the_network(tmp_path: Path, monkeypa
     want = Answer("numpy", {}, {"parameters": {}}, (1.0, float("inf"), float("nan")), {})
     monkeypatch.setattr(proof, "reference", lambda *of: (want, {}))
     (verdict,) = proof.prove(SMALL, 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
-    assert not verdict.compared and str(verdict.why).startswith("the network itself diverges, losses 1, inf, nan: ")
+    assert not verdict.compared and str(verdict.why).startswith("the reference diverges (losses 1, inf, nan): ")
 
 
 @pytest.mark.usefixtures("own_state")
 def test_steps_that_move_nothing_prove_nothing(tmp_path: Path) -> None:
     (verdict,) = proof.prove(replace(SMALL, rate=1e-9), 16, [(find("numpy"), Setting())], tmp_path, lambda text: None)
-    assert not verdict.compared and str(verdict.why).endswith("a larger rate than 1e-09")
+    assert not verdict.compared and str(verdict.why).endswith("a rate larger than 1e-09")
 
 
 @pytest.mark.parametrize(
     ("bounds", "told"),
     [
         ((1e-4, 1e-4), []),
-        ((1e-4, 1.0), ["weights after 10 steps are moved by rounding as far as by the steps, and prove nothing"]),
-        ((1.0, 1e-4), ["weights after 1 step are moved by rounding as far as by the steps, and prove nothing"]),
+        ((1e-4, 1.0), ["weights after 10 steps prove nothing, as rounding changes them as much as the steps"]),
+        ((1.0, 1e-4), ["weights after 1 step prove nothing, as rounding changes them as much as the steps"]),
         ((1.0, 1.0), None),
     ],
 )

@@ -67,7 +67,7 @@ def test_it_says_all_that_it_chose_and_chooses_it_once(own_state: Path, tmp_path
     changed = hello(tmp_path, Setting())
     assert changed["flags"]["products"] == {**products, name: other}
     entry = Entry(ROW, Setting(), identity=first)
-    with ExitStack() as stack, pytest.raises(LaunchError, match="chosen other kernels than those that were proven"):
+    with ExitStack() as stack, pytest.raises(LaunchError, match="chosen other kernels than in its proof"):
         begin(Plan(NET, NET.batch, "step", 1.0, 1), entry, Setting(), tmp_path, stack)
     assert key(NET, NET.batch, ROW, Setting(), first) != key(NET, NET.batch, ROW, Setting(), {**first, "flags": {}})
     file.write_text("torn", "utf-8")

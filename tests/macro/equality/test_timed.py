@@ -93,7 +93,7 @@ def test_what_differs_at_one_batch_alone_is_found(
 @pytest.mark.parametrize(
     ("who", "changed", "why"),
     [
-        ("jax", None, "it gives no gradient.fc1.weight, at batch 16"),
+        ("jax", None, "the answer lacks gradient.fc1.weight, at batch 16"),
         ("jax", np.full(30, np.nan, np.float32), "norm of gradient.fc1.weight at batch 16 differs by nan"),
         ("jax", np.ones((6, 5), np.float32), "gradient.fc1.weight at batch 16, of another shape, differs by inf"),
         ("pytorch", np.full(30, np.nan, np.float32), None),
@@ -112,9 +112,9 @@ def test_no_array_no_number_and_another_shape_at_the_timed_batch_are_differences
     verdict = proven(Frameworks(change=change), monkeypatch, tmp_path)
     assert verdict.compared and verdict.equal == (why is None)
     if why is None:  # what PyTorch says proves nothing of others
-        assert verdict.proof.endswith("against nothing: pytorch: its answer is no number")
+        assert verdict.proof.endswith("not compared at the timed batch: pytorch: the answer is not finite")
         (own,) = proof.prove(NET, 16, [(find("pytorch"), Setting())], tmp_path, lambda text: None)
-        assert own.compared and own.why == "its answer at batch 16 is no number"
+        assert own.compared and own.why == "the answer at batch 16 is not finite"
     else:
         assert str(verdict.why).startswith(why)
 
@@ -133,7 +133,7 @@ def test_the_norms_of_gradients_may_be_off_as_pytorch_s_own_are(
 
 def test_without_pytorch_the_small_batch_alone_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     verdict = proven(Frameworks(missing=True), monkeypatch, tmp_path)
-    assert verdict.equal and verdict.proof.endswith("at the timed batch against nothing: pytorch: not here")
+    assert verdict.equal and verdict.proof.endswith("not compared at the timed batch: pytorch: not here")
 
 
 def test_a_network_that_numpy_can_do_is_proven_once() -> None:

@@ -178,10 +178,10 @@ def test_a_bare_list_of_events_is_a_trace_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "it is no trace: "),
+        ("{", "not a trace: "),
         ("[]", "profile with ProfilerActivity.CUDA"),
-        ("7", "it has no traceEvents"),
-        ("[" * 100_000, "it is no trace"),
+        ("7", "traceEvents missing"),
+        ("[" * 100_000, "not a trace"),
     ],
 )
 def test_what_is_no_trace_of_a_gpu_is_refused(text: str, why: str, tmp_path: Path) -> None:
@@ -197,16 +197,16 @@ def test_the_command_says_it_and_writes_it(tmp_path: Path, capsys: pytest.Captur
     ran: Ran = in_process(capsys, explain.main, [str(REAL), "--step", FORWARD, "--json", str(path)])
     assert ran.code == 0
     assert ran.out.startswith(
-        "NVIDIA A100-PG509-200, 79.7 ms: kernels run in 6.6 % of the time, copies and clears beside none "
+        "NVIDIA A100-PG509-200, 79.7 ms: kernels run in 6.6 % of the time, copies and clears alone "
     )
-    assert "To try: fewer and larger launches" in ran.out and "cudnn_ampere_scudnn_128x64_relu" in ran.out
+    assert "To try: fewer, larger launches" in ran.out and "cudnn_ampere_scudnn_128x64_relu" in ran.out
     (told,) = json.loads(path.read_text())["devices"]
     assert Account(**{**told, "each": []}).kernels == pytest.approx(0.00528, abs=1e-5)
     with pytest.raises(UsageError, match=r"--step nothing: this trace has \[param\|cuda\]"):
         explain.main([str(REAL), "--step", "nothing"])
     own = tmp_path / "own.json"
     own.write_bytes(gzip.decompress(REAL.read_bytes()))
-    with pytest.raises(UsageError, match="it is the trace itself: name another"):
+    with pytest.raises(UsageError, match="is the trace itself; name another"):
         explain.main(["--step", FORWARD, str(own), "--json", str(own)])
     assert "traceEvents" in own.read_text()
     with pytest.raises(UsageError, match="No such file"):

@@ -92,19 +92,19 @@ def test_a_call_that_several_rows_could_have_made_is_none_of_theirs(sides: list[
 def test_equal_steps_name_nothing(sides: list[Side]) -> None:
     again = [sides[1], side("numpy", FAST)]
     told = document.explain(PLAN, again, 3.0)
-    assert told.named == () and "No cause differs for certain by 1%" in attribution.text(told)
+    assert told.named == () and "No cause certainly differs by 1%" in attribution.text(told)
 
 
 def test_what_cannot_be_known_is_said(sides: list[Side], monkeypatch: pytest.MonkeyPatch) -> None:
     sides[1].processes[0].traces = False
     monkeypatch.setattr(perf, "sees_kernel", lambda: False)
     conditions = document.explain(PLAN, sides, 3.0).conditions
-    assert "perf sees no kernel code here: the operating system's share is in the residual" in conditions
-    assert "jax has no tracer spans: causes only, no rows, of both" in conditions
-    assert not any("numpy tells no spans" in x for x in conditions)
+    assert "perf may not sample the kernel: the operating system's time is in the residual" in conditions
+    assert "jax has no tracer spans: only causes, no rows, for both sides" in conditions
+    assert not any("numpy has no tracer spans" in x for x in conditions)
     monkeypatch.setattr(perf, "missing", lambda: "no perf")
     conditions = document.explain(replace(PLAN, generations=5), sides, 3.0).conditions
-    assert conditions[0] == "no samples: no perf; the operating system's share is inside the rows"
+    assert conditions[0] == "no samples: no perf; the operating system's time is included in the rows"
 
 
 def test_each_command_that_repeats_is_one(sides: list[Side]) -> None:
@@ -164,7 +164,7 @@ def test_what_is_left_of_a_named_pass_is_measured(sides: list[Side], monkeypatch
     assert left.left == pytest.approx(0.75) and asked.count("gemm") == 1
     assert "fc1 wgrad: 4.00 ms in the step; c by itself" in attribution.text(told)
     monkeypatch.setattr(repeating, "best", lambda again: None)
-    assert any(x.startswith("--kernels: nothing") for x in document.explain(PLAN, sides, 3.0, True).conditions)
+    assert any(x.startswith("--kernels: none") for x in document.explain(PLAN, sides, 3.0, True).conditions)
 
 
 @pytest.mark.slow

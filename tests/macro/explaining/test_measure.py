@@ -97,7 +97,7 @@ def test_what_a_killed_run_left_counts(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (left.first, left.generations, left.seconds) == (1, 2, 6.0)
     assert code == 0 and resumed.runs == 3
     assert resumed.identity == ({"version": "0"}, {"version": "0"})
-    assert lines[0] == f"{path} holds 8 rounds of each side: they count, what is left is watched now"
+    assert lines[0] == f"{path} holds 8 rounds of each side, which count; the remaining rounds are watched now"
     assert path.read_bytes().startswith(killed)
     whole = Stub([rounds(0, 8), *rest.batches])
     _, once, _ = explained(monkeypatch, whole, None, plan)
@@ -135,8 +135,10 @@ def test_what_stops_it_is_told_and_is_not_the_end(
         monkeypatch, Stub([rounds(0, 7, True), rounds(1, 6), rounds(2, 3)], stop), path, plan
     )
     assert ended == code and stopped.runs == 2
-    assert f"stopped before its end: {why}" in stopped.conditions
-    told = f"macro explain: {why}; told from 13 rounds of 2 processes of each; they are in {path}, --resume goes on\n"
+    assert f"stopped early: {why}" in stopped.conditions
+    told = (
+        f"macro explain: {why}; explained from 13 rounds of 2 processes of each; kept in {path}, --resume continues\n"
+    )
     assert capsys.readouterr().err == told
     assert measure.finished(kept.file.run) is None
     assert attribution.of(store.read(path)) == [stopped]
@@ -185,12 +187,14 @@ def test_a_full_disk_costs_what_is_not_in_the_file_yet(
     def full(self: store.RunFile, record: object) -> None:
         count.append(record)
         if len(count) > 5:
-            raise store.Unwritable("-o run.jsonl: No space left on device; 0 finished contests are in it: make room")
+            raise store.Unwritable("-o run.jsonl: No space left on device; 0 finished contests are kept: free space")
         write(self, record)
 
     monkeypatch.setattr(store.RunFile, "_write", full)
     kept, explanation, code = explained(monkeypatch, Stub([rounds(0, 7, True)]), path)
-    assert capsys.readouterr().err == "macro explain: -o run.jsonl: No space left on device: the rest is not in it\n"
+    assert (
+        capsys.readouterr().err == "macro explain: -o run.jsonl: No space left on device: later rounds are not kept\n"
+    )
     assert kept.full and code == 0 and explanation.runs == 1
     assert len(count) == 6, "it is not asked again"
     assert len(store.read(path).notes) == 4
@@ -198,7 +202,7 @@ def test_a_full_disk_costs_what_is_not_in_the_file_yet(
 
 def test_a_file_that_does_not_say_what_it_is_for_is_refused(tmp_path: Path) -> None:
     file = store.RunFile(tmp_path / "x.jsonl", replace(ENVIRONMENT, state={"plan": None}))
-    with pytest.raises(UsageError, match=r"x.jsonl: it is of `explain`, which kept no rounds, and this is `.+`: name"):
+    with pytest.raises(UsageError, match=r"x.jsonl: written by `explain`, without rounds to resume; for `.+`: name"):
         measure.Kept(PLAN, both(), file, None)
     file.close()
 

@@ -71,11 +71,11 @@ def test_a_large_cause_that_may_be_chance_has_its_remedy_to_be_checked() -> None
     other.processes[0].system = [1e-5]
     (line,) = doubtful(one, other, "OS memory", 1e-4, 2e-3)
     assert line.startswith(
-        "To check, it may be chance: keep freed memory: up to 1.00 ms of a step of numpy (by the operating system's "
-        "own account of plain steps 1.00 ms in numpy against 10.0 µs in jax). Do: start the program with MALLOC"
+        "To check (may be chance): keep freed memory: saves up to 1.00 ms of a step of numpy (the operating system's "
+        "accounting of plain steps: 1.00 ms in numpy against 10.0 µs in jax). Do: start the program with MALLOC"
     )
     assert not doubtful(one, other, "OS memory", -1e-4, 2e-3), "its own interval holds 0"
-    assert not told(one, other, "To check, it may be chance"), "it is certain"
+    assert not told(one, other, "To check"), "it is certain"
 
 
 MEMSET = ("__memset_evex_unaligned_erms", "/usr/lib/libc.so.6")

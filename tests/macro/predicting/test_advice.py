@@ -160,7 +160,7 @@ def test_the_shell_file_sets_what_differs_and_says_what_is_to_be_written() -> No
         "# heap-keep+fused-optimizer: a step of small, batch 8, in pytorch"
     )
     assert "30.0 % less" in text
-    assert advice._shell(step(), None).startswith("# Nothing that was tried makes a step of small")
+    assert advice._shell(step(), None).startswith("# No change that was tried makes a step of small")
 
 
 def test_threads_are_every_pools() -> None:

@@ -171,7 +171,7 @@ def test_a_part_that_is_no_number_is_no_prediction() -> None:
     told = asked(0.0)
     told = replace(told, after=replace(told.after, faults=math.nan, faults_error=math.nan))
     found = foreseer()._brings(changes.find("heap-keep"), told)
-    assert found.parts == () and found.why is not None and "a part is no number" in found.why
+    assert found.parts == () and found.why is not None and "a part is not finite" in found.why
 
 
 def test_what_can_save_next_to_nothing_is_not_looked_at() -> None:
@@ -182,7 +182,7 @@ def test_what_can_save_next_to_nothing_is_not_looked_at() -> None:
     asked = [Named(change) for change in (products, optimizer, faults, PLAIN)]
     assert one.worth(asked, 0.01) == asked[1:]
     (told,) = one.file.run.predictions
-    assert (told.change, told.reason) == ("gemm", "not timed: of the step gemm take no more than 0.4 %")
+    assert (told.change, told.reason) == ("gemm", "not timed: at most 0.4 % of the step is gemm")
 
 
 def test_threads_that_a_program_has_already_are_not_tried() -> None:
@@ -191,7 +191,7 @@ def test_threads_that_a_program_has_already_are_not_tried() -> None:
     one.__dict__["before"] = before(identity={"threads": 1})
     asked = [Named(changes.known("threads"), value) for value in ("1", "2")]
     assert [named.words for named in one.worth(asked, 0.01)] == ["threads=2"]
-    assert one.file.run.predictions[0].reason == "not timed: it has 1 thread"
+    assert one.file.run.predictions[0].reason == "not timed: the script already has 1 thread"
     networks = replace(foreseer(), step=step(threads=2))  # NumPy says of its threads no number
     networks.__dict__["before"] = before(identity={"threads": {"openblas": 2}})
     assert networks.worth(asked[:1], 0.01) == asked[:1]
@@ -215,16 +215,16 @@ def test_what_a_change_raises_is_told_with_its_place(tmp_path: Path, monkeypatch
     one.__dict__["before"] = before()
     why = one._brings(Named(broken), asked(1.0)).why
     assert why is not None and re.fullmatch(
-        r"its brings raises ZeroDivisionError: division by zero \(test_forecast.py, line \d+\)", why
+        r"brings\(\) raises ZeroDivisionError: division by zero \(test_forecast.py, line \d+\)", why
     )
     none = replace(PLAIN, name="none", took=lambda before, after: None)  # type: ignore[arg-type, return-value]
     off = replace(PLAIN, name="off", took=lambda before, after: Effect(False, "as before"))
     one.seen = dict.fromkeys(("plain", "none", "off"), seen())
     reasons = [one.single(Named(change)).prediction.reason or "" for change in (broken, none, off)]
     one.file.close()
-    assert re.fullmatch(r"not timed: its took raises ZeroDivisionError: .* \(test_forecast.py, line \d+\)", reasons[0])
-    assert reasons[1] == "not timed: its took raises TypeError: took gives no Effect"
-    assert reasons[2] == "not timed: it has no effect"
+    assert re.fullmatch(r"not timed: took\(\) raises ZeroDivisionError: .* \(test_forecast.py, line \d+\)", reasons[0])
+    assert reasons[1] == "not timed: took() raises TypeError: took() returns no Effect"
+    assert reasons[2] == "not timed: the change has no effect"
 
 
 def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_as_many_run_at_once_as_memory_has_room_for(
 
 def test_a_program_that_memory_has_no_room_for_three_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "memory", lambda: 10 * GIB)
-    with pytest.raises(Unavailable, match=r"of 4\.3 GB each; memory has room for 2: give it smaller batches"):
+    with pytest.raises(Unavailable, match=r", 4\.3 GB each; memory has room for 2: use smaller batches"):
         script_step.free_cores(step(), [], {"peak": 4 * GIB})
     assert len(script_step.free_cores(step(), [], {"peak": 2 * GIB})) == min(cores(), 4)
 

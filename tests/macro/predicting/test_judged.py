@@ -277,10 +277,10 @@ def test_what_does_not_save_is_left_out_and_then_all_of_it_ends() -> None:
     first, twin = around(1.0, 1), around(1.0, 2)
     useless, useful = around(1.03, 3), around(0.8, 4)
     network_step.drop((first, twin), [useless, useful], 0.01)
-    assert useless.ended == "left out after 12 rounds, in which it saved less than 1 %"
+    assert useless.ended == "left out after 12 rounds, in which the change saved less than 1 %"
     assert not (useful.ended or first.ended or twin.ended)
     network_step.drop((first, twin), [useless], 0.01)
-    assert first.ended == twin.ended == "nothing is left to compare it with"
+    assert first.ended == twin.ended == "no changed step is left to compare"
 
 
 def test_what_two_unchanged_steps_differ_by_may_have_been_bad_luck() -> None:

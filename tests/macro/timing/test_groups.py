@@ -74,7 +74,7 @@ def test_the_reference_is_in_every_group_and_the_others_in_one(monkeypatch: pyte
     assert rounds(numpy) | rounds(jax) | rounds(mxnet) == rounds(shared)
     assert [x.ended for x in taken if x.generation == 1] == [False] * (3 * FEWEST - 1) + [True]
     assert [x.number for x in taken if x.generation == 1] == list(range(3 * FEWEST))
-    assert any("left for another group: memory is full" in text for text in said)
+    assert any("deferred to another group: memory is full" in text for text in said)
 
 
 def test_groups_share_the_budget_by_whom_they_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

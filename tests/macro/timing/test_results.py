@@ -176,7 +176,7 @@ def test_what_is_below_is_said_and_whether_for_certain() -> None:
 def test_of_few_rounds_there_is_no_interval() -> None:
     _, pytorch, _, below = said(step("kernels-only", 0.10, rounds=3), step("pytorch", 0.08, rounds=3))
     assert pytorch.endswith(", 0.80 times kernels-only, no interval.")
-    assert "0.80 times kernels-only, no interval, which may be chance: " in below
+    assert "0.80 times kernels-only, no interval (may be chance): " in below
 
 
 def test_the_line_that_explains_it_is_one_of_the_suite() -> None:

@@ -81,7 +81,7 @@ def test_without_perf_it_is_said_how_to_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_again: None
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.missing() == "perf is not here (Debian: apt-get install linux-perf)"
+    assert perf.missing() == "perf is not installed (Debian: apt-get install linux-perf)"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_perf_that_may_not_sample_is_a_reason(
 ) -> None:
     stub(tmp_path, body)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.missing() == f"perf may not sample here: {why}"
+    assert perf.missing() == f"perf is not permitted to sample: {why}"
 
 
 def test_nothing_is_left_of_a_perf_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_nothing_is_left_of_a_perf_that_failed(tmp_path: Path, monkeypatch: pyte
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         sampler = Sampler(process.pid, tmp_path)
         sampler._process.wait()
-        with pytest.raises(LaunchError, match="perf took no samples: no such event"):
+        with pytest.raises(LaunchError, match="perf recorded no samples: no such event"):
             sampler.read()
         sampler.close()
         assert not [x for x in sampler.fifos if Path(x).exists()]

@@ -132,10 +132,10 @@ def test_a_script_is_watched_and_let_go(watched: Watch) -> None:
 @pytest.mark.parametrize(
     ("messages", "step", "why"),
     [
-        ((), None, "no optimizer has stepped, nor was torch imported: mark it with two lines"),
-        (({"kind": "torch"},), None, "no optimizer has stepped and no module was called: mark it with two lines"),
-        (({"kind": "torch"}, {"kind": "held"}), None, "its own torch.profiler.profile is on: run it without"),
-        ((), "lib:go", "--step lib:go was not called so often; --wait 5m waits longer"),
+        ((), None, "no optimizer has stepped, nor was torch imported: mark steps by"),
+        (({"kind": "torch"},), None, "no optimizer has stepped and no module was called: mark steps by"),
+        (({"kind": "torch"}, {"kind": "held"}), None, "the script's torch.profiler.profile is active"),
+        ((), "lib:go", "--step lib:go was not called often enough; --wait 5m waits longer"),
     ],
 )
 def test_a_script_without_a_step_is_told_what_to_do(
@@ -151,12 +151,20 @@ def test_a_script_without_a_step_is_told_what_to_do(
 @pytest.mark.parametrize(
     ("messages", "kind", "why"),
     [
-        ([ended("failed", "train.py:1: E: x")], LaunchError, "train.py: it fails before a step was watched: train.py"),
-        ([ended("failed", "ModuleNotFoundError: y")], LaunchError, "y (--python PATH names the interpreter that has"),
-        ([ended("ended")], LaunchError, "it ended without a step that could be told: mark it with two lines"),
-        ([ended("ended", "it exits with 2")], LaunchError, "was watched: it exits with 2 (its own words stand behind"),
-        ([ended("ended", steps=5)], LaunchError, "(5 steps): let it run for longer, more epochs"),
-        ([HELLO, ended("ended")], LaunchError, "it ended before enough of its steps were watched: let it run"),
+        ([ended("failed", "train.py:1: E: x")], LaunchError, "train.py: failed before a step was watched: train.py"),
+        (
+            [ended("failed", "ModuleNotFoundError: y")],
+            LaunchError,
+            "y (--python PATH: an interpreter that has the module",
+        ),
+        ([ended("ended")], LaunchError, "train.py: ended without a step that could be detected: mark steps by"),
+        (
+            [ended("ended", "it exited with 2")],
+            LaunchError,
+            "was watched: it exited with 2 (the script's arguments follow",
+        ),
+        ([ended("ended", steps=5)], LaunchError, "(5 steps): let the script run longer, e.g. more epochs"),
+        ([HELLO, ended("ended")], LaunchError, "train.py: ended before enough steps were watched: let the script run"),
         ([ended("usage", "--step x:y: x has no y")], UsageError, "--step x:y: x has no y"),
         ([HELLO, ended("profiler", "its own profiler")], LaunchError, "it cannot be watched: its own profiler"),
         ([HELLO, ended("unseen", "OSError: no perf")], LaunchError, "it cannot be watched: OSError: no perf"),
@@ -173,7 +181,7 @@ def test_each_early_end_is_a_line(
 
 def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
     fake = Program(most=-1, last=Died("ends its process with exit code 0"))
-    with pytest.raises(UsageError, match=r"--python python: no Python 3\.9 or later that runs scripts: ends its"):
+    with pytest.raises(UsageError, match=r"--python python: not a Python 3\.9 or later that runs scripts: ends its"):
         watched(fake)
 
 
@@ -184,7 +192,7 @@ def test_an_interpreter_that_is_none_is_told(watched: Watch) -> None:
         (ended("failed", "E: x"), "the script failed: E: x"),
         (Died("its process was killed by SIGKILL"), "the script failed: its process was killed by SIGKILL"),
         (ended("profiler", "its own profiler starts"), "its own profiler starts"),
-        (ended("unseen", "OSError: x"), "watching it failed: OSError: x"),
+        (ended("unseen", "OSError: x"), "watching the script failed: OSError: x"),
     ],
 )
 def test_what_was_seen_until_a_late_end_counts(last: object, words: str, watched: Watch) -> None:
@@ -193,7 +201,7 @@ def test_what_was_seen_until_a_late_end_counts(last: object, words: str, watched
 
 
 def test_without_perf_and_pytorch_nothing_can_be_told(watched: Watch) -> None:
-    with pytest.raises(Unavailable, match=r"train\.py: it has no PyTorch, so that perf alone can tell: no perf"):
+    with pytest.raises(Unavailable, match=r"train\.py: a script without PyTorch requires perf: no perf"):
         watched(Program(HELLO), missing="no perf")
 
 
@@ -276,19 +284,19 @@ def test_an_interrupt_while_rounds_are_read_loses_one_at_most(monkeypatch: pytes
 
 def test_an_answer_of_another_kind_is_an_error() -> None:
     fake: Any = Program({"kind": "heap", "done": True})
-    with pytest.raises(LaunchError, match=r"train\.py: says 'heap' where 'block' was expected"):
+    with pytest.raises(LaunchError, match=r"train\.py: sent 'heap' where 'block' was expected"):
         ScriptObserver(SCRIPT, fake, lambda text: None).block(1)
 
 
 def test_a_script_that_stops_stepping_has_ended() -> None:
     fake: Any = Program(most=-1)
-    with pytest.raises(Ended, match="no end of its steps within"):
+    with pytest.raises(Ended, match="its steps did not end within"):
         ScriptObserver(SCRIPT, fake, lambda text: None)._ask("block", 0.0, do="nothing")
 
 
 def test_the_whole_time_is_said_with_its_parts() -> None:
     assert ends.explaining(1, 1, 40.0) == (
-        "about 71 s in all: 40 s of watching, 15 s until memory is settled, 16 s for operations by themselves and "
+        "about 71 s in all: 40 s of watching, 15 s until memory use is stable, 16 s for operations by themselves and "
         "ceilings"
     )
     assert ends.explaining(2, 3, 40.0).startswith("about 256 s in all: 120 s of watching, 90 s until")
@@ -296,7 +304,7 @@ def test_the_whole_time_is_said_with_its_parts() -> None:
 
 
 def test_long_steps_take_longer_than_the_budget() -> None:
-    assert ends.settled(12.0, 1, 40.0, 0.1) == "memory is settled after 12 s: watching takes about 46 s more"
+    assert ends.settled(12.0, 1, 40.0, 0.1) == "memory use is stable after 12 s: watching takes about 46 s more"
     assert ends.settled(12.0, 1, 40.0, 10.0).endswith("about 186 s more")
 
 

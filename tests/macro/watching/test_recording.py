@@ -84,7 +84,7 @@ LOST = ({name: None} for name in ("levels", "faults", "system", "steps", "rounds
 def test_a_round_that_cannot_be_read_is_one_line(harm: dict[str, Any]) -> None:
     note = resume.note(Round(0, 0, 0, 1.0, False, seen(0)))
     broken = {key: x for key, x in {**note.data["watched"], **harm}.items() if x is not None}
-    with pytest.raises(UsageError, match=r"a round in it cannot be read .*: name another file"):
+    with pytest.raises(UsageError, match=r"a round in the file cannot be read .*: name another file"):
         resume.rounds(noted(Note(note.topic, {**note.data, "watched": broken})))
 
 

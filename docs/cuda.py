@@ -23,31 +23,33 @@ ARCHS = (*cases.ARCHS, cases.ALONE)
 COLUMNS = ("kernel", "source", *ARCHS, "run by", "at", "largest error", "on a GPU")
 HEAD = """# CUDA kernels: what is known of them
 
-Written by `docs/cuda.py`; `tests/simulated/test_page.py` compares its rows and columns with the code.
+`docs/cuda.py` writes this page; `tests/simulated/test_page.py` compares its rows and columns with the code.
 
 Words of measuring are explained in the [glossary](glossary.md).
 
-Kernels in CUDA C are compiled to machine code by nvcc: under each
-architecture stand registers a thread, bytes of static shared memory a block, and bytes spilled. What they compute is
-tested on a CPU: the shim (`tests/simulated/shim.h`) compiles the same file with g++, each CUDA thread a fiber, each
-operand between guards; the simulator is Numba's own. Both find wrong indices, missing barriers and accesses outside an
-operand. They say nothing of speed, nor of races that a switch at a barrier does not show. PTX in a file is read by
-`tests/simulated/ptx.h`, which does what NVIDIA documents of `mma.sync` and `wgmma`. wgmma is compiled for sm_90a,
-Hopper alone.
+nvcc compiles the kernels in CUDA C. The column of an architecture has registers a thread, bytes of static shared memory
+a block, and spilled bytes. wgmma is compiled only for sm_90a (Hopper).
 
-ThreadSanitizer, to which each CUDA thread is a thread (`tests/simulated/threads.h`), finds no race in the kernels in
-CUDA C at these shapes, neither between threads of a block nor between two blocks in a row; with any one of their
-barriers taken out it finds one. What orders two accesses for it is `__syncthreads`, within a warp `__syncwarp`, and the
-end of a launch; a shuffle orders nothing.
+Results are tested on a CPU. The shim (`tests/simulated/shim.h`) compiles the same file with g++: each CUDA thread is a
+fiber, each operand lies between guards. `tests/simulated/ptx.h` emulates inline PTX, `mma.sync` and `wgmma`, by
+NVIDIA's documentation. The simulator is Numba's. Both detect wrong indices, missing barriers and accesses outside an
+operand, but neither speed nor races that switching at barriers does not expose.
 
-The error is the largest |got − want| against float64, standard normal inputs, at each of the three shapes; of
-`fma_chains10` these are steps × chains × multiprocessors, of `mma_…` and `wgmma_…` steps × multiprocessors (a sum of
-n equal products grows by n, and its error by n²), of `exchange_…` words between lanes or added to × steps ×
-multiprocessors (whole numbers, exact), of a launch its calls, of a convolution what oneDNN's benchmark calls
-it; a stage of one is tried alone.
+ThreadSanitizer, with a thread for each CUDA thread (`tests/simulated/threads.h`), finds no race in the CUDA C kernels
+at these shapes, neither within a block nor between two consecutive blocks. If any one of their barriers is removed, it
+finds one. Only `__syncthreads`, `__syncwarp` (within a warp) and the end of a launch order accesses; a shuffle does
+not.
 
-On an H100 ([gpu.md](gpu.md)): right, one launch at an odd shape against float64; of Numba's kernels their tests, of
-`exchange_add_shared`, which did not end before it was mended, launches of a contest."""
+The error is the largest |got − want| against float64, for standard normal inputs, at each of the three shapes. Shapes
+in the column *at*:
+
+- `fma_chains10`: steps × chains × multiprocessors.
+- `mma_…`, `wgmma_…`: steps × multiprocessors (a sum of n equal products grows by n, and its error by n²).
+- `exchange_…`: words between lanes or added to × steps × multiprocessors (integers, exact).
+- launch: calls. Convolution: benchdnn's notation; each stage is tested by itself.
+
+*H100: right* ([gpu.md](gpu.md)): a launch at an odd shape agreed with float64; for Numba's kernels, their tests; for
+`exchange_add_shared`, fixed after it did not terminate, launches of a contest."""
 VISIT = ROOT / "reports/reference/h100"
 RIGHT, NEVER, NOT = "H100: right", "never yet", "–"
 BEFORE, CHANGED = "H100: right, before it was changed", ("chase_build", "chase_touch", "chase_walk")

@@ -89,8 +89,8 @@ def _paths(paths: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not paths:
         return
     yield ""
-    head = "path", "runs", "sd between runs", "hold the mean of the others: worst pair", "all"
-    yield f"| {' | '.join(head)} | next runs inside: worst pair | all |"
+    head = "path", "runs", "sd between runs", "hold the other runs' mean: worst pair", "all"
+    yield f"| {' | '.join(head)} | predicted next run: worst pair | all |"
     yield "|---|---|---|---|---|---|---|"
     for row in paths:
         pairs = [pair for pair in row["pairs"] if not pair["twin"]]

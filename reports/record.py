@@ -62,24 +62,24 @@ class Result:
     precision: str = "fp32"  # type whose unit roundoff the bound is computed with
     kernel: str | None = None  # version and kernel family reported by the library, or file and digest
     isa_observed: str | None = None  # instruction set that the kernel actually uses
-    blas: str | None = None  # the call made, in the library's own column-major terms
-    clock: str | None = None  # of samples: cpu (of the process, with its own waits), wall, the device's (event: CUDA's)
+    blas: str | None = None  # the BLAS call, in the library's column-major terms
+    clock: str | None = None  # of `samples`: cpu (process time and voluntary waits), wall, the device's (event: CUDA)
     seconds: Seconds | None = None  # of one use
-    flops_per_second: float | None = None  # nominal FLOP over the median; of a ceiling without time lost to others
-    bytes_per_second: float | None = None  # nominal bytes over the median (a link: each byte once); ceilings as above
+    flops_per_second: float | None = None  # nominal FLOP over the median; ceiling: time lost to others excluded
+    bytes_per_second: float | None = None  # nominal bytes over the median (link: each byte once); ceiling: as above
     work: dict[str, float] | None = None  # executed work: flops, bytes
     percent_of_ceiling: float | None = None  # of the nearer of its two ceilings
-    ceiling: str | None = None  # which one, `read …` of bytes a second, `…, 2 threads`; of a ceiling: its own name
-    samples: tuple[float, ...] = ()  # seconds of one use, a sample a visit in the order taken, rejected ones included
+    ceiling: str | None = None  # name of that ceiling: `read …` in bytes a second, `…, 2 threads`; of a ceiling: itself
+    samples: tuple[float, ...] = ()  # seconds of one use, one sample per visit in the order taken, with rejected ones
     wall_samples: tuple[float, ...] = ()  # the same by the wall clock, if `samples` are processor time
     rounds: tuple[int, ...] = ()  # round of each sample
-    processes: tuple[int, ...] = ()  # process of each sample, where there were several one after another
+    processes: tuple[int, ...] = ()  # process of each sample, if several ran one after another
     placements: tuple[int, ...] = ()  # address of the first operand in each round, bytes into its arena
     rejected: tuple[int, ...] = ()  # rounds that lost time to others, left out of times and ratios
     launches: int | None = None  # kernel launches in one visit
     uses: int = 1  # uses per launch; times are per use
     faults: int | None = None  # page faults of the whole contest
-    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, one for each time they were run
+    canary: dict[str, Any] | None = None  # seconds of kernels of known cost, one value per run
     setup_seconds: float | None = None  # compile, plan, pack, allocate
     workspace: int = 0  # bytes that the kernel allocates beside its operands
     workspace_limit: int | None = None  # largest workspace allowed, in bytes; null: unlimited
@@ -89,13 +89,13 @@ class Result:
     identity: dict[str, Any] | None = None  # of a framework: version, libraries, threads, flags, affinity
     proof: str | None = None  # of a framework: the reference against which its equal work was proven
     step: dict[str, float] | None = None  # of a framework: system seconds, faults, switches, peak bytes …
-    axes: dict[str, str] = field(default_factory=dict)  # by axis: word (its value needs no name) or bytes
-    witnesses: int = 0  # visits with a timed launch whose result was compared with float64, in place, on its data
+    axes: dict[str, str] = field(default_factory=dict)  # print form by axis: word (value only) or bytes
+    witnesses: int = 0  # visits in which the result of a timed launch was compared with float64
     digests: dict[str, str] | None = None  # digests of problem fields that are data, by field; null: no such field
-    descriptor: str | None = None  # arguments of another benchmark for the case: benchdnn's --dir and sizes for a conv
+    descriptor: str | None = None  # arguments that run the case in another benchmark, e.g. benchdnn for a conv
     waits: float | None = None  # share of its time in voluntary waits, which are part of the time
     footprint: int | None = None  # bytes of its working set; null: not known
-    settings: dict[str, Any] | None = None  # by name, settings changed from the default that have no field here
+    settings: dict[str, Any] | None = None  # non-default settings without a field of their own, by name
     lost: float | None = None  # share of its rounds that were rejected or lost more than 1 % of their time to others
 
     def __post_init__(self) -> None:
@@ -138,9 +138,9 @@ class Comparison:
     target: float  # relative half-width of the interval at which measuring stops
     work_ratio: float = 1.0  # executed FLOP (or bytes) of the contender over the baseline's
     scope: str = "within this process"  # where the interval holds
-    notes: tuple[str, ...] = ()  # such as: the ratio itself wanders
+    notes: tuple[str, ...] = ()  # e.g. that the ratio drifts between rounds
     path: tuple[str, ...] = ()  # how it was timed: wall, cpu, one look, fixed placement, python, threads, lockstep …
-    next_low: float | None = None  # prediction interval of the ratio when the command is run again: lower end
+    next_low: float | None = None  # prediction interval of the ratio in another run of the command: lower end
     next_high: float | None = None  # … upper end, at 95 %; null: the spread between runs is not known
     replicates: tuple[Replicate, ...] = ()  # the comparison in each run, if there were several runs
     interval: str | None = None  # averaged units (rounds, processes …) and their trimming; null: no interval
@@ -168,16 +168,16 @@ class Contest:
 
     contest: str  # name
     question: str  # in words
-    differs: str  # the one thing in which its cases differ; begins `work: differs` where work does
+    differs: str  # the one thing in which its cases differ; begins `work: differs` if their work does
     results: tuple[Result, ...]  # every case, skipped and failed ones too
     comparisons: tuple[Comparison, ...]  # every pair
-    seconds: dict[str, float] = field(default_factory=dict)  # time spent: measuring (with witnessing), setup …
+    seconds: dict[str, float] = field(default_factory=dict)  # time spent: measuring (with verified samples), setup …
     stopped: str | None = None  # why the rounds ended
     system: dict[str, float] = field(
         default_factory=dict
     )  # time lost to others, see micro/worker/counters.py; a GPU's clocks at the end
     kind: str = "contest"  # contest
-    loop: float | None = None  # seconds of the measuring loop between two launches, where calls are short
+    loop: float | None = None  # seconds of the measuring loop between two launches, if calls are short
     interrupted: bool = False  # holds the rounds before an interrupt; a later line of the same name replaces it
 
     @property
@@ -239,7 +239,7 @@ class Prediction:
     threads: int  # of the unchanged step
     step: float  # seconds of the unchanged step: as watched, then as timed in turns
     predicted: Expected | None  # null: not predictable
-    parts: dict[str, float] = field(default_factory=dict)  # parts of the predicted effect: seconds by kernel
+    parts: dict[str, float] = field(default_factory=dict)  # predicted effect by kernel, in seconds
     effect: str = ""  # evidence that the change is active in the process
     costs: str = ""  # other effects of the change than time
     measured: Expected | None = None  # null: not measured yet, or not measurable

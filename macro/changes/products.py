@@ -143,7 +143,7 @@ CHANGES = (
         "mkl-intel",
         "MKL uses its kernels for Intel processors",
         lambda before, after: others(before, after, "set"),
-        lambda: "MKL already uses these kernels on an Intel processor" if vendor() == VENDOR else None,
+        lambda: "MKL uses these kernels on Intel processors anyway" if vendor() == VENDOR else None,
     ),
     preloaded("openblas-shim", "sgemm-openblas", "OpenBLAS runs the products in place of MKL", _took_openblas),
     preloaded("blis-shim", "blis", "BLIS runs the products in place of MKL", _took_blis),

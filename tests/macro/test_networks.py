@@ -102,7 +102,7 @@ def test_micro_has_its_shapes(name: str) -> None:
 def test_layers_that_do_not_fit_are_refused() -> None:
     told = chain("x", "", 1, (3, 4, 2), 0.1).data()
     told["layers"] = [told["layers"][0], {**told["layers"][1], "inputs": 5}]
-    with pytest.raises(ValueError, match="out takes 5, fc1 gives 4"):
+    with pytest.raises(ValueError, match="out expects 5 inputs, but fc1 outputs 4"):
         from_data(told)
 
 

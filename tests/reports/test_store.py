@@ -136,7 +136,7 @@ def test_what_follows_a_line_no_record_can_be_is_given_up(path: Path, monkeypatc
     run = store.read(path)
     assert run.contests == RUN.contests
     assert "line 5: not a record" in run.damaged[0]
-    with pytest.raises(store.Unreadable, match="no run file"):
+    with pytest.raises(store.Unreadable, match="not a run file"):
         store.read(junk)
 
 

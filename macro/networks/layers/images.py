@@ -32,7 +32,7 @@ class Pool(Layer):
         if self.mode not in MODES or self.rounding not in ROUNDINGS:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, rounding one of {', '.join(ROUNDINGS)}")
         if self.window < 0 or self.stride < 1:
-            raise ValueError(f"window {self.window} must be 0 or more, stride {self.stride} 1 or more")
+            raise ValueError(f"window {self.window}: must be 0 or more; stride {self.stride}: must be 1 or more")
         if self.window == 0:
             if self.pads:
                 raise ValueError("window 0 covers the whole image and allows no pads")

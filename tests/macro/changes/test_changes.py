@@ -119,7 +119,7 @@ def test_a_change_changes_one_thing(text: str, where: dict[str, Any], field: str
 
 def test_on_its_own_vendors_processor_mkl_needs_no_other_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "vendor", lambda: "GenuineIntel")
-    assert changes.find("mkl-dispatch").refused(step()) == "MKL already uses these kernels on an Intel processor"
+    assert changes.find("mkl-dispatch").refused(step()) == "MKL uses these kernels on Intel processors anyway"
 
 
 def test_compiled_it_is_another_row() -> None:
@@ -133,18 +133,18 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
     ("text", "there", "evidence"),
     [
         ("heap-keep", seen(**KEPT), "page faults per step: 9000 before, 0 with the change"),
-        ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN is off"),
+        ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN off"),
         ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
-        ("update-in-wgrad", seen(**flags(update="in wgrad")), "moved in wgrad"),
+        ("update-in-wgrad", seen(**flags(update="in wgrad")), "updated in wgrad"),
         ("weights-transposed", seen(identity={"layout": "inputs x outputs"}), "stored as inputs x outputs"),
         ("compile", seen(**flags(compile=True)), "compiled"),
-        ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with it"),
-        ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with it"),
-        ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with it"),
+        ("batch=16", seen(identity={"batch": 16}), "None samples before, 16 with the change"),
+        ("huge-pages", seen(variables={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, faults=9.0), "9 with the change"),
+        ("threads=2", seen(identity={"threads": 2}), "threads None before, 2 with the change"),
         ("isa=avx2", seen(identity={"dispatch": "AVX2"}), "dispatch None, now AVX2"),
-        ("isa=avx2", seen(symbols=Counter([AVX512])), "in avx2 kernels before, in avx512 with it"),
+        ("isa=avx2", seen(symbols=Counter([AVX512])), "in avx2 kernels before, in avx512 with the change"),
     ],
 )
 def test_a_switch_that_does_nothing_is_no_effect(text: str, there: ProcessSnapshot, evidence: str) -> None:

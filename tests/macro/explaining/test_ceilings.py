@@ -80,7 +80,7 @@ def test_a_disturbed_ceiling_is_replaced_and_named(machine: type[Machine]) -> No
 def test_more_threads_than_processors_have_those_of_the_processors(machine: type[Machine]) -> None:
     measured = ceilings.measured(8)
     assert measured.flops == pytest.approx(2 * RATE)
-    assert measured.notes == ("8 threads have 2 processors: the ceilings are those of 2",)
+    assert measured.notes == ("8 threads run on 2 processors: the ceilings are those of 2",)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,9 @@ def test_page_faults_have_the_heap_as_remedy_unless_it_is_taken() -> None:
     found = told(side("numpy", [*FAST, "nothing"], more=(CLEARS,)), side("jax", FAST))
     (line,) = found.values()
     assert line == (
-        "To try: keep freed memory: up to 1.00 ms of a step of numpy. Do: start the program with MALLOC_MMAP_MAX_=0 "
-        "MALLOC_TRIM_THRESHOLD_=68719476736 MALLOC_TOP_PAD_=67108864, or give each step the same buffers. Measure: "
+        "To try: keep freed memory: saves up to 1.00 ms of a step of numpy. Do: start the program with "
+        "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=68719476736 MALLOC_TOP_PAD_=67108864, "
+        "or give each step the same buffers. Measure: "
         "python -m macro whatif fcn-r numpy --batch 128 heap-keep"
     )
     assert not told(side("numpy", [*FAST, "nothing"], heap="keep", more=(CLEARS,)), side("jax", FAST))

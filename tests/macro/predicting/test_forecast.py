@@ -247,7 +247,7 @@ def test_several_at_once_are_the_sum_of_each_and_stand_in_the_file(tmp_path: Pat
     again = foreseer()
     again.__dict__["before"] = before()
     unknown = again._kept([named[0]], step(), "", Effect(True, ""), Forecast(why="it fuses"), "")
-    assert again.both([unknown, single[1]]).prediction.reason == "not predictable: heap-keep is not"
+    assert again.both([unknown, single[1]]).prediction.reason == "not predictable: no prediction of heap-keep"
 
 
 def test_steps_that_are_looked_at_at_once_have_cores_of_their_own() -> None:

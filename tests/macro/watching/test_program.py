@@ -166,8 +166,8 @@ def test_a_script_without_a_step_is_told_what_to_do(
         ([ended("ended", steps=5)], LaunchError, "(5 steps): let the script run longer, e.g. more epochs"),
         ([HELLO, ended("ended")], LaunchError, "train.py: ended before enough steps were watched: let the script run"),
         ([ended("usage", "--step x:y: x has no y")], UsageError, "--step x:y: x has no y"),
-        ([HELLO, ended("profiler", "its own profiler")], LaunchError, "it cannot be watched: its own profiler"),
-        ([HELLO, ended("unseen", "OSError: no perf")], LaunchError, "it cannot be watched: OSError: no perf"),
+        ([HELLO, ended("profiler", "its own profiler")], LaunchError, "train.py: cannot be watched: its own profiler"),
+        ([HELLO, ended("unseen", "OSError: no perf")], LaunchError, "train.py: cannot be watched: OSError: no perf"),
     ],
 )
 def test_each_early_end_is_a_line(

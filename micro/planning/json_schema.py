@@ -50,7 +50,7 @@ def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: 
     for name, value in record.items():
         kind = types[name]
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise ValueError(f"{place}{name}: {reprlib.repr(value)}must be {WANTED[kind]}")
+            raise ValueError(f"{place}{name}: {reprlib.repr(value)}, must be {WANTED[kind]}")
 
 
 def _unknown(name: str, keys: Iterable[str]) -> str:

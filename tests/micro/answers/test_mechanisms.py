@@ -133,7 +133,7 @@ def test_the_table_names_every_id_and_a_verdict(table: Table, tmp_path: Path) ->
         ("later", 0, "whose benchmark is not implemented yet: the row names it"),
     ):
         assert f" {sum(bool(getattr(one, field)) for one in EVERY) - count} {words}" in summary
-    assert "112 mechanisms: 1 with a verdict, from the run files read (1; without names" in summary
+    assert "112 mechanisms: 1 with a verdict, from the run files read (1; by default" in summary
 
 
 def test_the_latest_run_with_a_ratio_speaks(table: Table, tmp_path: Path) -> None:

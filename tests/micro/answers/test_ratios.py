@@ -46,7 +46,7 @@ def test_of_many_contenders_the_extremes_are_named() -> None:
     times = {"torch": 10.0} | {f"winograd-{i}": 5.0 + i for i in range(1 + ratios.FEW)}
     (_, sentence) = ratios.ratios(run(contested("a", LAYER, times)))
     assert sentence.endswith(
-        f"of {1 + ratios.FEW} the least winograd-0 0.500 [0.495, 0.505], the most winograd-4 0.900 [0.891, 0.909]."
+        f"{1 + ratios.FEW} ratios, from winograd-0 0.500 [0.495, 0.505] to winograd-4 0.900 [0.891, 0.909]."
     )
 
 

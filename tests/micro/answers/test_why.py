@@ -169,7 +169,7 @@ def test_without_intervals_the_medians_are_told(own_state: Path) -> None:
     contest = Contest("why/x", "?", "variant", (case(), *others), tuple(few))
     told = why.answer("why/x", Run(Environment("0", {"device": {"isa": []}}, {}, "", ""), (contest,)))[3]
     assert told == (
-        "Of 2 other variants, numpy has the least median, 0.76 time; not certain: 4 undisturbed "
+        "Of 2 other variants, numpy has the least median, 0.76 times its time; not certain: 4 undisturbed "
         "rounds give no interval; use a longer --budget."
     )
     assert answer(case(), *few)[3] == "None of 3 other variants could be measured."

@@ -52,7 +52,7 @@ BAD = "five 1.5 1, 0x10 1:2 1:2:3:4 1:8: 1:8:* 1:8:*1 1:8:+0 1:8:-1 0:8:*2 1:8:*
     ("text", "kind"), [("", int), ("1 2", int), *((x, int) for x in BAD.split()), ("x", float), ("1:2:+0", float)]
 )
 def test_bad_values_are_refused_with_option_and_remedy(text: str, kind: type) -> None:
-    with pytest.raises(UsageError, match=r"--m .*is not a (whole )?number, nor a range like"):
+    with pytest.raises(UsageError, match=r"--m .*is neither a (whole )?number nor a range like"):
         values(text, kind, "--m")
 
 
@@ -232,7 +232,7 @@ def test_what_cannot_fit_is_refused_with_its_own_axes() -> None:
         with pytest.raises(UsageError) as told:
             refuse_size([contest], {"cpu": Limits(100, 1, (1,))})
         assert str(told.value).startswith(f"{problem.name} needs ")
-        assert str(told.value).endswith(f" of memory, 100 B are free{advice}")
+        assert str(told.value).endswith(f" of memory, only 100 B are free{advice}")
 
 
 def test_a_title_is_the_question_and_what_all_cases_share() -> None:

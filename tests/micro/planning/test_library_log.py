@@ -191,8 +191,8 @@ def test_a_log_without_a_product_is_refused(
     ("words", "head"),
     [
         (("--shapes", "mb1ic3ih8oc4kh3ph1"), "conv/n:1/c:3/h:8/w:8/k:4/pad:1 "),
-        (("--shapes", "deepbench-device"), "deepbench-device: 16 of 17 convolutions are taken, 15 cases with"),
-        (("--shapes", "deepbench-server.txt"), "deepbench-server.txt: 107 of 107 convolutions are taken, 103 cases"),
+        (("--shapes", "deepbench-device"), "deepbench-device: 16 of 17 convolutions used, 15 cases including"),
+        (("--shapes", "deepbench-server.txt"), "deepbench-server.txt: 107 of 107 convolutions used, 103 cases"),
         (("--shapes", "convnet-benchmarks"), "convnet-benchmarks: 5 convolutions, 5 distinct, batch 128."),
         (("--net", "lenet"), "net/lenet/conv1/count:1/conv/n:64/c:1/h:28/w:28/k:20/r:5/s:5 "),
     ],

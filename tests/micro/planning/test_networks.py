@@ -153,7 +153,7 @@ def test_remarks_and_whole_numbers_for_real_ones_are_taken(gemm: Callable[..., R
 def test_every_key_of_a_network_is_known_and_typed(tmp_path: Path, key: str) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps(GOOD | {key: None}))
-    with pytest.raises(UsageError, match=f"{key}: None, give {WANTED[NETWORK[key]]}"):
+    with pytest.raises(UsageError, match=f"{key}: None, must be {WANTED[NETWORK[key]]}"):
         read(str(path))
 
 
@@ -298,5 +298,5 @@ def test_a_list_is_taken_by_products_alone(gemm: Callable[..., Ran], tmp_path: P
     path = tmp_path / "list.txt"
     path.write_text("--matmul\n" + LIST)
     ran = gemm("--shapes", str(path), "--list")
-    assert ran.code == 0 and "list.txt: 4 of 4 products are taken, 2 different; left out: nothing." in ran.out
+    assert ran.code == 0 and "list.txt: 4 of 4 products used, 2 distinct; left out: nothing." in ran.out
     assert "gemm/m:64/n:256/k:512 (differs: variant)" in ran.out

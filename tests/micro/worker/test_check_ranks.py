@@ -100,7 +100,7 @@ def test_one_wrong_value_is_found_and_told_by_its_place(shape: str) -> None:
     told, numbers = fault(shape, last_off)
     last, count = [edge - 1 for edge in edges], math.prod(edges)
     if count > 1:  # of a single value the factor is told
-        assert re.fullmatch(rf"dense probe: 1 of {count} values off by .*, first at {re.escape(str(last))}", told)
+        assert re.fullmatch(rf"dense probe: 1 of {count} values have errors .*, first at {re.escape(str(last))}", told)
     assert (numbers["values"], numbers["wrong"]) == (count, 1)
     assert numbers["first"] == numbers["worst"]["index"] == last
 
@@ -139,7 +139,7 @@ def test_a_wrong_tensor_of_equal_edges_leaves_its_evidence(tmp_path: Path) -> No
     """As a worker checks a case: a normalization of as many images as maps."""
     (file := tmp_path / "kernel.py").write_text(ONE_VALUE_OFF)
     case = Case(Norm(4, 4, 4), f"{file}:off")
-    with pytest.raises(WrongResult, match=r"^y: dense probe: 1 of 256 values off by .* first at \[3, 3, 15\]$"):
+    with pytest.raises(WrongResult, match=r"^y: dense probe: 1 of 256 values have errors .* first at \[3, 3, 15\]$"):
         Host(CPU, 0).check(case, 17, tmp_path / "run.wrong", True)
     found = evidence.path(tmp_path / "run.wrong", case)
     told = json.loads(found.read_text("utf-8"))

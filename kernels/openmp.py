@@ -122,7 +122,7 @@ def _refuse_fewer(threads: int) -> None:
 
 @functools.cache
 def _structure(inner: type[ctypes.Structure]) -> type[ctypes.Structure]:
-    """Return the structure of a plan followed by the fields of a kernel's structure."""
+    """Return a ctypes structure: a plan's fields, then those of `inner`, a kernel's structure."""
     assert ctypes.sizeof(inner) <= MOST
     fields = (*Plan._fields_, *inner._fields_)
     return type(f"Divided{inner.__name__}", (ctypes.Structure,), {"_fields_": fields})

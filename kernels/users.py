@@ -74,7 +74,7 @@ def _compiled(name: str, path: Path, function: str) -> Variant[Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the variant name of a Python function. Raises UsageError.
+    """Return the variant name of a Python function. Raises UsageError if it cannot be pickled.
 
     A top-level function of a module is named by the module's file; a function of a script or notebook, and a nested
     function, is pickled into the state folder with the objects that it refers to."""

@@ -12,9 +12,9 @@ FACTS = ("network", "batch", "phase", "device", "threads", "heap", "division")
 USUAL = {"heap": "default", "division": "default", "device": "cpu"}  # values that a title leaves out
 HEAD = ("time", "samples/s", "of FMA peak", "cores", "memory", "set-up", "faults", "system")
 FOOTNOTE = (
-    "samples/s: batch divided by median time; of FMA peak: nominal work per second (a convolution's algorithm may do "
-    "less); cores: busy cores; memory: peak of the process, on a GPU of its arrays there; set-up: loading "
-    "packages and building the model; faults, system: page faults of a step, and its time in the operating system."
+    "samples/s: batch divided by median time; of FMA peak: its share by nominal work (a convolution's algorithm may do "
+    "less); cores: busy cores; memory: peak of the process, on a GPU peak of its arrays; set-up: loading packages "
+    "and building the model; faults, system: page faults of a step, and its time in the operating system."
 )
 
 

@@ -91,7 +91,7 @@ class Layer:
         return z
 
     def derive(self, dy: Any) -> Any:
-        """Return the gradient of z from the gradient of y, in place of z if there is an activation."""
+        """Return the gradient of z from that of y; with an activation it overwrites z's array."""
         pass_ = partial(self.do, self.row("activation gradient"), "element-wise")
         if self.activation == "sigmoid":
             pass_(np.subtract, np.float32(1), self.y, out=self.z)

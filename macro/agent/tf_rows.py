@@ -79,7 +79,7 @@ def operation(name: str, stats: dict[str, Any]) -> Any:
 
 
 def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> Any:
-    """Return rows and column of an event, by the result of `operation`."""
+    """Return rows and column of an event; `what`: the result of `operation` for it."""
     if not isinstance(what, tuple):
         return ["framework"], None
     if what[0] == EAGER:

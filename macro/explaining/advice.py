@@ -138,7 +138,7 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds that kept memory saves, and whether they are significant without other load."""
+    """Return the seconds saved by keeping freed memory, and whether they are significant on an idle machine."""
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)

@@ -1,4 +1,4 @@
-"""Prediction of a user's script: watch its step, observe it changed, time both in turns in its loop.
+"""Prediction for a user's script: record its step and the changed step, then time both in turns in its loop.
 
 Unlike for networks, the numerical results of changed steps are not checked.
 """

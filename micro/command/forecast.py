@@ -72,7 +72,7 @@ def corrected(first: record.Contest, contests: Sequence[Contest], left: float) -
 
 
 def looked(done: record.Contest) -> float:
-    """Return the seconds of a first batch at the measured pace of a contest; 0 if it has no rounds."""
+    """Return the seconds of a first batch of rounds at contest `done`'s pace; 0 if `done` has no rounds."""
     rounds = max((len(result.samples) for result in done.results), default=0)
     return LOOKS[0] * done.seconds.get("measuring", 0.0) / rounds if rounds else 0.0
 

@@ -104,7 +104,7 @@ def _seconds(result: Result) -> float:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expected range of a value: of a ratio where `pair` matches, else of another figure."""
+    """Expected range: with `pair`, of the ratio of the cases that it matches; without, of a figure that is no ratio."""
 
     what: str
     low: float

@@ -105,7 +105,7 @@ def peak(kind: Kind, limits: Limits, threads: int = 1) -> Fma:
 
 
 def tensor_peaks(dtype: str, limits: Limits) -> list[Mma]:
-    """Return products by each tensor instruction of the device; mma.sync exists since sm_80."""
+    """Return a product for each tensor instruction of the device; the shapes of mma.sync require sm_80."""
     units = [unit for unit in TENSOR_STEPS if unit == "mma" or unit in limits.features]
     return [Mma(dtype, unit, TENSOR_STEPS[unit], limits.cores) for unit in units]
 

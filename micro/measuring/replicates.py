@@ -1,4 +1,4 @@
-"""Combination of several runs of a contest, in fresh processes: all samples, spread between runs.
+"""Combination of several runs of a contest, each in fresh processes: all samples, and the spread between runs.
 
 It reads records alone, so that runs from a resumed file count like new runs."""
 

@@ -71,7 +71,7 @@ class Gemm(Problem):
 
     @property
     def graded(self) -> dict[str, int]:
-        """Axis of A that counts op(A)'s rows; empty for fp16 and int8, whose ranges are too small."""
+        """Axis of A along which test values grow, op(A)'s rows; empty for fp16 and int8, whose ranges are too small."""
         return {} if self.dtype in ("fp16", "int8") else {"a": 0 if self.trans[0] == "n" else 1}
 
     @property
@@ -152,7 +152,7 @@ class Gemm(Problem):
         return {"c": self._allowed(bound, want["c"], u, a.shape[1])}
 
     def _allowed(self, absolute: Array, want: Array, u: float, terms: int) -> Array:
-        """Return the largest error allowed; inputs stored in the precision that is multiplied are exact.
+        """Return the largest allowed error; inputs multiplied in the precision in which they are stored add none.
 
         The least positive number is added, because subnormal results are multiples of it.
         """

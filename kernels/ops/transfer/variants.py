@@ -158,8 +158,8 @@ AWAITED = "awaited"  # … and copies whose caller waits for their end
 def at_once(problem: Transfer) -> str | None:
     """Return why a copy within one process cannot run `problem`, or None."""
     if problem.back != "after":
-        return "a copy within a process sends nothing back: --back after"
-    return None if problem.waits == "once" else "a copy within a process awaits no reply: --waits once"
+        return "a copy within a process sends nothing back: use --back after"
+    return None if problem.waits == "once" else "a copy within a process awaits no reply: use --waits once"
 
 
 def by_device(problem: Transfer) -> str | None:

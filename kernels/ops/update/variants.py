@@ -19,7 +19,7 @@ Accepts: TypeAlias = Callable[[Update], str | None]
 # Why a fused product, which keeps no gradient, cannot apply a rule.
 NOT_FUSED = {
     "nesterov": "uses the gradient twice, directly and in the velocity: use a separate variant",
-    "clip": "each element of the gradient is clipped before its use: use a separate variant",
+    "clip": "each gradient element must be clipped before the update: use a separate variant",
     "norm": "the norm needs the complete gradient first: use a separate variant",
 }
 

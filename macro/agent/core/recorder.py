@@ -123,7 +123,7 @@ class Steps(object):
             self.spans = None
 
     def record(self, call):
-        """Run `call` and return its calls for a replay: (rows, column, call)."""
+        """Run `call` and return the operations that it recorded for a replay: (rows, column, function)."""
         self.calls = []
         try:
             call()

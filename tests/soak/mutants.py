@@ -28,8 +28,8 @@ from typing import Any
 from tests.soak.mutation import Mutation, mutations
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30.0  # of tests for one mutant, by their durations under tracing, shortest first
-PATIENCE = 150.0  # seconds; a mutant that takes longer is killed
+SECONDS = 150.0  # of tests for one mutant, by their durations under tracing, shortest first
+PATIENCE = 400.0  # seconds; a mutant that takes longer is killed
 PLUGIN = """
 import os, pytest
 @pytest.hookimpl(hookwrapper=True)
@@ -71,17 +71,20 @@ def cover(file: Path, folder: Path, processes: str) -> None:
 
 
 def reached(folder: Path) -> dict[str, Any]:
-    """Return the seconds of each test, and by file and line the tests that reach it."""
+    """Return the seconds of each test, and by file and line the tests that reach it and passed."""
     seconds: dict[str, float] = defaultdict(float)
+    failed = set()
     for line in (folder / "log").read_text().splitlines():
         words = line.split()
+        if line.startswith("FAILED "):
+            failed.add(line.removeprefix("FAILED ").split(" - ")[0])
         if len(words) == 3 and words[0].endswith("s") and words[1] in ("setup", "call", "teardown"):
             seconds[words[2]] += float(words[0][:-1])
     files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for text in (folder / "noted").read_text().splitlines():
         test, file, number = json.loads(text)
         of_line = files[str(Path(file).relative_to(ROOT))][str(number)]
-        of_line += [test] if test and test not in of_line else []
+        of_line += [test] if test and test not in (*of_line, *failed) else []
     return {"seconds": seconds, "files": files}
 
 
@@ -120,9 +123,10 @@ def verdict(mutant: Mutation, tests: Sequence[str], place: Path) -> str:
         return "not reached"
     original = mutant.apply(place)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *tests]
+    variables = {"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": ""}  # compiled once, not for each mutant
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
     try:
-        run = subprocess.Popen(command, cwd=place, env=os.environ | {"PYTHONPATH": str(place)}, **quiet)
+        run = subprocess.Popen(command, cwd=place, env=os.environ | variables, **quiet)
         try:
             return "killed" if run.wait(PATIENCE) else "survived"
         except subprocess.TimeoutExpired:

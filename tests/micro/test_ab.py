@@ -115,7 +115,7 @@ def test_what_differs_between_the_arms_is_said() -> None:
     ran, run = kept(Script(facts=facts))
     assert "The arms differ in: packages.numpy: 1 → 2." in ran.out
     assert note(run, "ab")["differs"] == ["packages.numpy: 1 → 2"]
-    assert "differ: nothing that is recorded." in kept(Script())[0].out
+    assert "differ in: nothing that is recorded." in kept(Script())[0].out
 
 
 @pytest.mark.parametrize(

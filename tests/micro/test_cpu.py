@@ -52,7 +52,7 @@ def test_axes_kernels_sets_and_threads_that_are_named_are_taken() -> None:
 def test_saturation_plans_the_texts_threads_and_says_why_they_are_skipped() -> None:
     one = plan("--saturation")[0]
     skipped = {x.setting.threads: x.skip for x in one.cases if x.skip}
-    assert list(skipped) == [8, 16, 32, 64] and skipped[64] == "this process may use 4 cores, not 64"
+    assert list(skipped) == [8, 16, 32, 64] and skipped[64] == "needs 64 cores; this process may use 4"
     assert [x.setting.threads for x in one.cases if not x.skip] == [1, 2, 4]
 
 
@@ -66,7 +66,7 @@ def test_more_threads_than_cores_are_a_question_here_and_only_here() -> None:
         plan("--threads 8 --m 8 --n 8 --k 8", "gemm")
     with pytest.raises(UsageError, match=r"--threads 999: .* 4 cores, 32 threads on each"):
         plan("--oversubscribe --threads 999")
-    with pytest.raises(UsageError, match="--threads 2: --oversubscribe needs more threads than the 4 cores"):
+    with pytest.raises(UsageError, match="--threads 2: --oversubscribe needs more threads than the 4 available cores"):
         plan("--oversubscribe --threads 2")
 
 

@@ -161,7 +161,7 @@ def test_output_is_the_run_file(tmp_path: Path) -> None:
     run = micro.measure(micro.plan("gemm", output=path, **FAKE))
     read = store.read(path)
     assert (read.comparisons, read.environment.digest) == (run.comparisons, run.environment.digest)
-    with pytest.raises(UsageError, match="--resume goes on"):
+    with pytest.raises(UsageError, match="continue its run with --resume"):
         micro.measure(micro.plan("gemm", output=path, **FAKE))
     again = micro.measure(micro.plan("gemm", output=str(path), resume=True, **FAKE))
     assert [contest.contest for contest in again.contests] == ["gemm/m:8/n:8/k:8"]

@@ -246,7 +246,7 @@ def test_a_killed_run_goes_on(gemm: Callable[..., Ran], tmp_path: Path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(RunFile, "append", stop)
         ran = gemm(*words)
-    assert ran.code == 130 and "0 of 2 contests had ended, 4 of 6 runs of them" in ran.err
+    assert ran.code == 130 and "0 of 2 contests finished, 4 of 6 runs of them" in ran.err
     before = path.read_bytes()
     assert gemm(*words, "--resume").code == 0
     assert path.read_bytes().startswith(before)

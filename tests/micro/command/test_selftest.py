@@ -155,7 +155,7 @@ def test_later_reports_carry_the_spreads(made: list[str], selftested: Selftested
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--resume",), "--resume: it needs a run file"),
+        (("--resume",), "--resume: requires a run file"),
         (("--full", "--explain"), "not allowed with"),
         (("--json", "nowhere/figures.json"), "--json nowhere/figures.json: No such file"),
         (("--soak", "causes"), "--soak was removed: type python -m tests.soak, in a checkout"),

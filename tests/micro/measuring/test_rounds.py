@@ -151,7 +151,7 @@ def test_far_slower_cases_leave_few_rounds_to_the_others(ratio: float, seconds: 
     _, numpy, naive = measured(done)
     assert (naive.status == "skipped") != left and numpy.seconds
     if not left:
-        assert naive.reason == "left out to save time for the others: it takes about 30 times openblas's"
+        assert naive.reason == "left out to save time for the others: about 30 times openblas's time"
         assert done.comparisons[0].ratio and done.comparisons[1].verdict == "not comparable"
     plain = run(Local(Host(device, 0)), replace(three, sparing=False), seconds)
     assert measured(plain)[2].status != "skipped"

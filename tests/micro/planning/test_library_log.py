@@ -165,7 +165,7 @@ def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Command, tmp_path: 
     (note,) = [note for note in store.read(run).notes if note.topic == "log"]
     assert note.data["sentences"] == [
         "cnn.log: 2 of 22 calls used (0.5% of the logged time); left out: oneDNN convolution 20 times "
-        f"(99.5% of the logged time); its convolutions: python -m micro.conv --shapes {path}.",
+        f"(99.5% of the logged time); for its convolutions: python -m micro.conv --shapes {path}.",
         f"{KNOWN[0][1].name}: 2 times (0.5% of the logged time)",
     ]
 
@@ -173,8 +173,14 @@ def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Command, tmp_path: 
 @pytest.mark.parametrize(
     ("text", "end"),
     [
-        (CONVOLUTION, "it holds oneDNN convolution 1 time; its convolutions: python -m micro.conv --shapes cnn.log"),
-        ("\n".join(FOREIGN[:9]), "CUBLAS_LOGINFO_DBG=1; it holds oneDNN matmul 2 times, oneDNN inner_product 1 time"),
+        (
+            CONVOLUTION,
+            "it contains oneDNN convolution 1 time; for its convolutions: python -m micro.conv --shapes cnn.log",
+        ),
+        (
+            "\n".join(FOREIGN[:9]),
+            "CUBLAS_LOGINFO_DBG=1; it contains oneDNN matmul 2 times, oneDNN inner_product 1 time",
+        ),
     ],
 )
 def test_a_log_without_a_product_is_refused(

@@ -83,7 +83,7 @@ def test_a_modifier_changes_what_its_help_says_and_is_refused_elsewhere(name: st
     if vars(ALL[name, flag])[modifier]:
         assert contests(f"{line} --{modifier}") != contests(line)
     else:
-        with pytest.raises(UsageError, match=rf"^(--{modifier}: .* no effect on|unrecognized arguments)"):
+        with pytest.raises(UsageError, match=rf"^(--{modifier}: no effect on|unrecognized arguments)"):
             contests(f"{line} --{modifier}")
 
 

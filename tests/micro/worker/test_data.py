@@ -295,10 +295,10 @@ def test_a_kernel_that_does_not_tell_is_refused() -> None:
         ("default", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 Haswell kernels", "avx2", None),
         ("avx2", "OpenBLAS 0.3 Zen kernels", "avx2", None),
-        ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "it runs avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
+        ("avx2", "OpenBLAS 0.3 SkylakeX kernels", "avx512", "the library uses avx512 (OpenBLAS 0.3 SkylakeX kernels)"),
         ("avx512", "MKL 2026.2", None, "the library does not report the instructions it uses"),
-        ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "it runs OpenBLAS 0.3 Zen kernels"),
-        ("Haswell", "MKL 2026.2", "avx2", "it runs MKL 2026.2"),
+        ("Haswell", "OpenBLAS 0.3 Zen kernels", "avx2", "the library uses OpenBLAS 0.3 Zen kernels"),
+        ("Haswell", "MKL 2026.2", "avx2", "the library uses MKL 2026.2"),
     ],
 )
 def test_refusal(asked: str, kernel: str | None, observed: str | None, why: str | None) -> None:

@@ -251,7 +251,7 @@ def test_one_that_dies_or_rambles_is_blamed_by_how(child: JsonChild, code: str) 
 
 def test_one_that_hangs_is_not_waited_for(child: JsonChild) -> None:
     does(child, "")  # it has started
-    with pytest.raises(Died, match=r"^hangs: no reply within 0 s$"):
+    with pytest.raises(Died, match=r"^hangs: no answer within 0 s$"):
         does(child, "time.sleep(60)", patience=0.05)
     with pytest.raises(Died, match="SIGKILL"):  # what it says late would be taken for the next answer
         does(child, "", patience=5.0)

@@ -140,7 +140,7 @@ def test_command_repeats_by_its_own_name(installed: Path, tmp_path: Path) -> Non
     assert '"repeat":"kernelgap gemm --m 8' in text
     assert run(installed, tmp_path, "-c", command, "show", "run.jsonl").returncode == 0
     unknown = run(installed, tmp_path, "-c", command, "gem")
-    assert (unknown.returncode, unknown.stderr[:35]) == (2, "kernelgap: no command gem; there ar")
+    assert (unknown.returncode, unknown.stderr[:35]) == (2, "kernelgap: no command gem; choose f")
 
 
 def test_kernel_of_a_clashing_name_is_refused_in_a_line(tmp_path: Path) -> None:

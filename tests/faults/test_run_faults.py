@@ -113,7 +113,7 @@ def test_interrupted(place: Path, number: signal.Signals, code: int) -> None:
     written = store.read(path).contests
     kept = [contest for contest in written if not contest.interrupted]
     assert 2 <= len(kept) < CONTESTS and len(written) <= len(kept) + 1
-    assert f"interrupted; {len(kept)} of {CONTESTS} contests had ended" in err and "--resume" in err
+    assert f"interrupted; {len(kept)} of {CONTESTS} contests finished" in err and "--resume" in err
     assert "Traceback" not in err
     assert kept[0].results[0].problem["m"] == 8 and "m:8" in out  # what had ended is reported
     assert len(json.loads((place / "x.json").read_text("utf-8"))["comparisons"]) == len(written)

@@ -104,7 +104,7 @@ def test_products_of_coarse_numbers_are_right(unit: str, threads: int) -> None:
 
 def test_a_team_is_as_large_as_its_problem() -> None:
     isa = instruction_sets()[-1]
-    with pytest.raises(Unavailable, match="takes 2 threads: --threads 2"):
+    with pytest.raises(Unavailable, match="requires 2 threads: --threads 2"):
         find("fma", "c").prepare(Fma(isa, 64, PEAK[isa], 2), CPU, Setting())
     with pytest.raises(Unavailable, match=f"fewer cores than the {CORES + 1} threads"):
         team.gather(CORES + 1)

@@ -171,7 +171,7 @@ HALF = packages._plain("half")
                 "half-1.5.dist-info/METADATA": METADATA,
                 "half-1.5.dist-info/RECORD": "half/__init__.py,,\nhalf/core.so,,\nhalf/libx.so.2,sha256=1,7\n",
             },
-            "2 of its libraries missing, e.g. core.so first",
+            "2 of its libraries missing, e.g. core.so",
         ),
     ],
 )
@@ -217,7 +217,7 @@ esac""")
     assert libraries.opened("MKL").reason == "loading it ended the process: exit code 0"
     fake.write_text("#!/bin/sh\nexec sleep 60")
     monkeypatch.setattr(libraries, "PATIENCE", 0.1)
-    assert (libraries.opened("MKL").reason or "").startswith("not opened: TimeoutExpired")
+    assert (libraries.opened("MKL").reason or "").startswith("cannot be loaded: TimeoutExpired")
 
 
 def test_a_library_without_its_symbols_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_inputs_are_whole_and_fill_their_range() -> None:
 
 @pytest.mark.parametrize("variant", ["openblas", "numpy", "blocked", "mkl"])
 def test_others_do_not_accept_it(variant: str) -> None:
-    assert find("gemm", variant).accepts(ODD) == "it multiplies fp32: --dtype fp32"
+    assert find("gemm", variant).accepts(ODD) == "supports only fp32: --dtype fp32"
 
 
 # Through the command line

@@ -189,10 +189,10 @@ HARMED: list[tuple[Problem, str, Callable[..., object], str]] = [
     (SGD, SEPARATE, lambda old, x, dy, w: dy.__setitem__((0, 0), dy[0, 0] + 1), "changes its input dy"),
     (replace(SGD, rule="decay"), SEPARATE, lambda old, x, dy, w: np.add(w, 0.01 * old[2], out=w), ALLOWS),
     (MOMENTUM, SEPARATE, lambda old, x, dy, w, v: np.copyto(v, old[3]), "^v: writes nothing"),
-    (MOMENTUM, SEPARATE, velocity_off, "^v: dense probe: 1 of 3840 values off"),
+    (MOMENTUM, SEPARATE, velocity_off, "^v: dense probe: 1 of 3840 values have errors"),
     (MOMENTUM, SEPARATE, lambda old, x, dy, w, v: np.copyto(w, old[2]), "^w: writes nothing"),
     (replace(SGD, rule="clip"), SEPARATE, twice, ALLOWS),
-    (replace(SGD, rule="norm"), SEPARATE, lambda old, x, dy, w: np.multiply(w, 1.001, out=w), "off by"),
+    (replace(SGD, rule="norm"), SEPARATE, lambda old, x, dy, w: np.multiply(w, 1.001, out=w), "wrong by the factor"),
     (replace(ADAM, rule="sgd"), "c", lambda old, g, p: np.copyto(p, old[1]), "^writes nothing"),
     (replace(ADAM, rule="sgd"), "c", lambda old, g, p: np.copyto(p, old[1] + 0.125 * g.astype("f2")), ALLOWS),
     (replace(ADAM, rule="decay"), "c", lambda old, g, p: np.copyto(p, old[1] + 0.125 * g), ALLOWS),
@@ -208,7 +208,7 @@ HARMED: list[tuple[Problem, str, Callable[..., object], str]] = [
     (Calls("gemm", 2), "c", lambda old, a, b, c: np.copyto(c, a.astype("f2") @ b.astype("f2")), ALLOWS),
     (Calls("gemm", 2), "c", lambda old, a, b, c: c.fill(np.nan), "writes nothing"),
     (Calls("gemm", 2), "c", lambda old, a, b, c: b.fill(0), "changes its input b"),
-    (Calls("empty", 2), "c", touched, "1 of 16 values off"),  # as many as it leaves are right
+    (Calls("empty", 2), "c", touched, "1 of 16 values differ"),  # as many as it leaves are right
     (Calls("empty", 2), "c", lambda old, x: x.fill(0), "returns zeros"),
 ]
 

@@ -85,7 +85,7 @@ def test_words_and_fractions_are_not_passed() -> None:
         ("none.c:product", r"no file .*none\.c$"),
         ("none.so:product", r"no file .*none\.so$"),
         ("broken.c:product", r"broken\.c does not compile: .*error"),
-        ("text.so:product", r"it cannot be loaded: .*text\.so"),
+        ("text.so:product", r":product: cannot be loaded: .*text\.so"),
     ],
 )
 def test_what_is_none_is_said_in_one_line(place: Path, name: str, complaint: str) -> None:

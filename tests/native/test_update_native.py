@@ -131,7 +131,7 @@ def test_two_layers_are_two_products() -> None:
 
 def test_threads_that_are_not_given_are_told() -> None:
     blas = stub("stubborn", 0, 2)
-    with pytest.raises(Unavailable, match="stubborn runs 2 threads where 1 were asked"):
+    with pytest.raises(Unavailable, match="stubborn runs 2 threads instead of 1"):
         update.library(lambda: blas, "update_fused")(Update(4, 4, 4), CPU, Setting())
     with pytest.raises(Unavailable, match="--threads 1"):
         update.c_pass(Update(4, 4, 4, part="update"), CPU, Setting(threads=2))

@@ -146,7 +146,7 @@ def test_a_library_that_pathfinder_does_not_know_is_taken_from_its_wheel(
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "nvidia" / "made_up" / "lib"
     folder.mkdir(parents=True)
-    with pytest.raises(Unavailable, match="libmade_up is not here: unknown: made_up"):
+    with pytest.raises(Unavailable, match="libmade_up cannot be loaded: unknown: made_up"):
         cuda.load("made_up")
     loaded = re.findall(r"(/\S*/libc[.-]\S*so\S*)", MAPS.read_text("utf-8"))
     (folder / "libmade_up.so.9").symlink_to(loaded[0])

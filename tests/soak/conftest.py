@@ -49,7 +49,7 @@ def macro(monkeypatch: pytest.MonkeyPatch, own_state: Path) -> Macro:
             code, records = reply if isinstance(reply, tuple) else (0, reply)
             if code != kept.MISSING:
                 write(path, words[4 : words.index("-o")], records)
-            why = "its run was made in another environment" if again else "it is not here"
+            why = "the file's run was made in another environment" if again else "it is not here"
             return subprocess.CompletedProcess(words, code, stderr=f"starting it\nmacro: {why}\n")
 
         monkeypatch.setattr(kept.subprocess, "run", run)

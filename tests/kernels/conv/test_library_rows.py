@@ -206,7 +206,7 @@ def test_winograd_takes_aligned_operands_alone() -> None:
     except Unavailable as reason:
         pytest.skip(str(reason))
     shifted = [device.view(device.allocate(x.nbytes + 64), 16, x) for x in one.operands()]
-    with pytest.raises(Unavailable, match="multiples of 64 bytes"):
+    with pytest.raises(Unavailable, match="operands aligned to 64 bytes"):
         bind(shifted)
 
 

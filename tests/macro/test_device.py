@@ -131,7 +131,7 @@ def test_one_that_is_stopped_says_what_it_has(
 
     monkeypatch.setattr(on_device, "_traced", stopped)
     told = command(explain, "numpy", "numpy", "--device", "fake", "-o", str(tmp_path / "run.jsonl"), *BRIEF)
-    assert told.code == 130 and "--resume goes on" in told.err and "\nof a step " not in told.out
+    assert told.code == 130 and "--resume continues" in told.err and "\nof a step " not in told.out
 
 
 def test_who_is_compared_on_two_devices() -> None:

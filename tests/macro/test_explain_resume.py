@@ -191,7 +191,7 @@ def test_both_commands_are_named_where_they_differ(explaining: Path, place: Path
     before = path.read_bytes()
     code, out, err = ran(explaining, place, "--runs", "3", "--resume", program=plain)
     assert (code, out) == (2, "") and len(err.splitlines()) == 1 and path.read_bytes() == before
-    assert "--runs 2`, and this is `" in err and "--runs 3 --resume`: name another file" in err
+    assert "--runs 2`; this command is `" in err and "--runs 3 --resume`: name another file" in err
 
 
 @pytest.mark.slow

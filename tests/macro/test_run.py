@@ -62,7 +62,7 @@ def test_batches_and_phases_are_contests_of_one_file(command: Callable[..., Ran]
 def test_an_option_that_went_says_what_to_type_instead(command: Callable[..., Ran]) -> None:
     told = command("--division", "tuned")
     assert told.code == 2
-    assert "--division was removed: type python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
+    assert "--division was removed: use python -m macro advise NETWORK FRAMEWORK --shell FILE" in told.err
 
 
 def test_a_run_keeps_peaks_and_variables_that_its_repeat_line_sets(command: Callable[..., Ran], tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_stopped_run_says_what_it_has_kept(
     monkeypatch.setattr(turns, "_progress", stopped)
     told = command("--frameworks", "numpy", "--runs", "1")
     assert (told.code, told.out) == (code, "")
-    kept = f"kept in {tmp_path}/run.jsonl, --resume goes on"
+    kept = f"kept in {tmp_path}/run.jsonl, --resume continues"
     assert told.err == f"macro run: interrupted after 2 rounds: {kept}\n"
 
 

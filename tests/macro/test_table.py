@@ -166,7 +166,7 @@ def test_it_goes_on_where_it_was_stopped(
 
     monkeypatch.setattr(session, "contest", counted)
     told = measured("--frameworks", "numpy")
-    assert told.code == 130 and "--resume goes on" in told.err
+    assert told.code == 130 and "--resume continues" in told.err
     assert measured("--frameworks", "numpy", "--resume").code == 0
     assert done == ["step", "forward", "forward", "gradient"]
     read = store.read(tmp_path / "run.jsonl")

@@ -25,7 +25,7 @@ def seconds(torch: Any, call: dict[str, Any], cache: int) -> Any:
     size = sum(x.numel() * x.element_size() for x in first if isinstance(x, torch.Tensor))
     count = max(2, 1 + 2 * cache // max(1, size))
     if count > MOST:
-        raise LookupError(f"too small for a repetition with a cold cache: even {MOST} sets of operands fit in it")
+        raise LookupError(f"too small for a cold repetition: even {MOST} sets of operands fit in the cache")
     with torch.no_grad():
         warm = _timed(operation, [first])
         if warm < SHORT:

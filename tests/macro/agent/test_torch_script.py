@@ -170,7 +170,7 @@ def test_operands_are_the_same_or_so_many_that_no_cache_holds_them(
     for cache in (0, 7 * 4 * (8 + 64 + 128) // 2):
         again.seconds(torch, LINEAR, cache)
     assert counts == [1, 2, 1, 8]
-    with pytest.raises(LookupError, match="sets of operands fit in it"):
+    with pytest.raises(LookupError, match="sets of operands fit in the cache"):
         again.seconds(torch, LINEAR, 1 << 40)
     monkeypatch.setattr(again, "_timed", timed)
     assert all(seconds > 0 for seconds in again.seconds(torch, LARGE, 0))

@@ -1,4 +1,4 @@
-"""What a run of the tests says of those that it skipped."""
+"""Summary of skipped tests at the end of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def report(longrepr: Any) -> pytest.TestReport:
 
 
 def test_each_reason_stands_once_with_its_count() -> None:
-    """As a report comes of this process, a tuple, and of another of xdist's, a list."""
+    """A skip's location is a tuple in this process's reports and a list in those of xdist's workers."""
     lines: list[str] = []
     skipped = [
         report(("a.py", 1, "Skipped: no torch:\n pip install torch")),

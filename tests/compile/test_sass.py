@@ -111,7 +111,7 @@ def test_the_loop_of_a_tensor_core_ceiling_is_products(name: str, arch: str, own
 @needs_nvdisasm
 @each
 def test_rounds_of_additions_to_shared_memory_are_counted_in_each_lane(arch: str, own_state: Path) -> None:
-    """With its counter in a uniform register, as nvcc 13.0 had it, the loop never ends: each group of lanes adds 1."""
+    """A counter in a uniform register (nvcc 13.0) never ends the loop, since each group of lanes adds 1."""
     rounds = [x for x in sass.loops(code("exchange_add_shared", arch)) if sass.count(x, "ATOMS")]
     assert rounds
     assert not any(sass.count(x, "UIADD3") for x in rounds)

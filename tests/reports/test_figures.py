@@ -162,7 +162,7 @@ def test_the_field_that_makes_lines(cases: list[dict[str, Any]], field: str | No
     "kinds", [("a/../../b", "", "x" * 300), ("a b", "a-b", "A/b"), ("x" * 300, "x" * 301), ("…", "!")]
 )
 def test_words_for_names_of_files(kinds: tuple[str, ...]) -> None:
-    """Of any kinds of contests: each another, and in the folder."""
+    """Slugs of all kinds of contests differ and stay inside the folder."""
     slugs = [x.slug for x in _groups.groups(run(*(transposed(8, kind=kind) for kind in kinds)))]
     assert len({*slugs}) == len(kinds)
     assert not any("/" in slug or len(slug) > 50 for slug in slugs)

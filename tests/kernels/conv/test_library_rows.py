@@ -39,7 +39,7 @@ def problem(direction: str = "forward", layout: str = "nchw", **fields: int) -> 
 
 
 def bound(row: Variant[Conv], one: Conv) -> Launch:
-    """To operands at aligned addresses, of normal numbers; skipped where this processor lacks such kernel."""
+    """Bind `row` to aligned operands with normally distributed values; skip if the processor lacks the kernel."""
     device = open_device("cpu")
     x = one.fill(np.random.default_rng(1))
     views = []

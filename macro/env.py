@@ -69,12 +69,12 @@ def _wanted(given: Sequence[str], action: str) -> list[Environment]:
 
 
 def create(environment: Environment, wheels: Path | None, say: Callable[[str], None]) -> int:
-    """Create an environment; return 1 if a framework in it does not run, else 0. Raises SuiteError."""
+    """Create an environment; return 1 if something in it does not run, else 0. Raises SuiteError."""
     if environment.folder.exists():
         record = environments.kept(environment)
         runs = all(row.get("runs") for row in record.get("rows", {"": {}}).values())
         if record.get("recipe") != environment.digest or not runs:
-            why = "made from another recipe" if runs else "a framework in it does not run"
+            why = "made from another recipe" if runs else "something in it does not run"
             raise UsageError(
                 f"{environment.name}: exists, but {why}: python -m macro env remove {environment.name}, then create"
             )
@@ -147,7 +147,7 @@ def _lines(environment: Environment, record: dict[str, Any]) -> list[str]:
             f"{head} not made (about {recipe.get('megabytes', 0)} MB){broken}: "
             f"python -m macro env create {environment.name}   {rows}{elsewhere}"
         ]
-    stale = "" if record["recipe"] == environment.digest else "; made from an older recipe"
+    stale = "" if record["recipe"] == environment.digest else "; made from another recipe"
     lines = [f"{head} {record['megabytes']} MB, made in {record['seconds']:.0f} s{stale}"]
     for name, row in record.get("rows", {}).items():
         if row["runs"]:

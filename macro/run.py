@@ -34,9 +34,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--runs", type=int, default=3, metavar="N", help="generations of processes, of 6 rounds or more (3)"
     )
-    options.add_argument(
-        "--margin", default=MARGIN, metavar="SHARE", help="ratios within ±SHARE count as the same (1%%)"
-    )
+    options.add_argument("--margin", default=MARGIN, metavar="SHARE", help="ratios within 1 ± this are the same (1%%)")
     add_outputs(options)
     return options
 

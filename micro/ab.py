@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
         help="measuring time of all cases (default 120s); exceeded if two rounds of each case need more",
     )
     options.add_argument(
-        "--margin", default="1%", metavar="SHARE", help="ratios within 1 ± this are same (default 1%%)"
+        "--margin", default="1%", metavar="SHARE", help="ratios within 1 ± this are the same (default 1%%)"
     )
     options.add_argument(
         "--gate", metavar="SHARE", help="exit 1 if b is significantly slower and its interval reaches SHARE"

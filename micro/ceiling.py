@@ -66,7 +66,7 @@ def _refuse(kind: Kind, device: str, limits: Limits, threads: int) -> None:
     if threads > 1 and "threads" in kind.refuses:
         raise UsageError(f"--threads {threads}: not supported by {device}: {kind.refuses['threads']}")
     if not 1 <= threads <= limits.cores:
-        raise UsageError(f"--threads {threads}: exceeds the {limits.cores} cores (one thread per core)")
+        raise UsageError(f"--threads {threads}: must be 1 to {limits.cores}, one thread per core")
 
 
 def _of_cores(setting: Setting, kind: Kind, limits: Limits) -> list[Contest]:

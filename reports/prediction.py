@@ -94,7 +94,7 @@ def _seconds(x: Expected | None) -> str:
 
 def _behind(x: Prediction) -> Iterator[str]:
     if x.effect:
-        yield f"  {x.change}: {x.effect}; also affects: {x.costs or 'nothing'}"
+        yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
     largest = sorted(x.parts.items(), key=lambda part: -abs(part[1]))[:4]
     if len(largest) > 1:
         yield f"    predicted from {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
@@ -126,10 +126,10 @@ def _lines(data: dict[str, object], run: Run) -> Iterator[str]:
         yield f"{_saves(best)} with {best.change}, {results}. Changes that help, best first:"
     for number, name in enumerate(order, start=1):
         x = by_name[name]
-        yield f"  {number}. {x.change}: {_saves(x)}; predicted: {_agrees(x)}; also affects: {x.costs}"
+        yield f"  {number}. {x.change}: {_saves(x)}; predicted: {_agrees(x)}; costs: {x.costs}"
     if winner and "+" in str(winner):
         x = by_name[str(winner)]
-        yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; also affects: {x.costs}"
+        yield f"  together: {_saves(x)}; predicted from each alone: {_agrees(x)}; costs: {x.costs}"
     rest = [by_name[name] for name in tried if name not in order]
     if more := [x for x in rest if _certain(x)]:
         yield f"Saves, too, but is not in the best combination: {', '.join(map(_brought, more))}."

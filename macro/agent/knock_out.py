@@ -50,7 +50,7 @@ class KnockOut:
             handle.pop().remove()
             given: Any = args[0] if args else None
             alike = isinstance(output, self.torch.Tensor) and isinstance(given, self.torch.Tensor)
-            done(None if alike and output.shape == given.shape else "its output and input differ in shape")
+            done(None if alike and output.shape == given.shape else "its output is not a tensor of its input's shape")
 
         handle.append(self.module.register_forward_hook(hook))
 

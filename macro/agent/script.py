@@ -40,7 +40,7 @@ for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
     _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
     sys.modules[_module.__name__] = _module
-FOREIGN = "the script starts torch.profiler.profile between steps, but only one can run: remove it"
+FOREIGN = "the script starts its own torch.profiler.profile while it is watched, but only one can run: remove it"
 ON_GPU = (
     "the steps run on a GPU, and CPU time only covers their launches: profile them with "
     "ProfilerActivity.CUDA, export_chrome_trace('trace.json'), then python -m macro explain trace.json"

@@ -69,7 +69,7 @@ class Step:
 
         `compiled`: the knob also exists for pytorch-compile."""
         if self.row.removesuffix("-compile" if compiled else "") != "pytorch":
-            return f"not available in {self.framework.name}"
+            return f"this suite cannot set it in {self.framework.name}"
         return "already applied" if self.knob(name) == value else None
 
 

@@ -55,8 +55,8 @@ def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "already applied" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    why = None if step.has("conv") else "oneDNN only runs convolutions, and the network has none"
-    return step.refuses_knob("onednn", False) or why
+    why = f"{step.framework.name} uses oneDNN only for convolutions, and the network has none"
+    return step.refuses_knob("onednn", False) or (None if step.has("conv") else why)
 
 
 def _make_onednn(step: Step, value: str) -> Step:

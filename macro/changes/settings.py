@@ -34,7 +34,7 @@ LARGE = 1 << 22  # elements of the ReLU pass whose ratio stands for all passes
 def _applies_threads(step: Step, value: str) -> str | None:
     if not value.isdecimal() or not 1 <= int(value) <= cores():
         return f"give a number: this process may use 1 to {cores()} cores"
-    return f"the step already has {value}" if int(value) == step.setting.threads else None
+    return f"the step already has threads={value}" if int(value) == step.setting.threads else None
 
 
 def _tries_threads(step: Step) -> list[str]:
@@ -192,7 +192,7 @@ CHANGES = (
     ),
     Change(
         "batch",
-        "this batch size, so the step does other work",
+        "run the step at this batch size, which is other work",
         _applies_batch,
         lambda step, value: replace(step, plan=replace(step.plan, batch=int(value))),
         _took_batch,

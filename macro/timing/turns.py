@@ -106,7 +106,7 @@ def over_budget(plan: Plan, generation: int, first: float, starting: float) -> I
         return
     later = plan.first + plan.generations - generation - 1
     less = ["--runs 1"] * (plan.generations > 1) + ["a smaller --batch"] * (plan.batch > 1)
-    why = "longer than the budget's share" if share else "but the budget is spent"
+    why = "longer than their share of the budget" if share else "but the budget is spent"
     yield (
         f"the required {plan.fewest} rounds take about {fewest:.0f} s, {why}: "
         f"about {fewest - first + later * (starting + fewest):.0f} s more"

@@ -37,7 +37,7 @@ def late(end: Ended) -> str:
 def unseen(script: Script, torch: bool, held: bool) -> str:
     """Return the reason why no step was detected; `held`: the script's own profiler was active."""
     if held:
-        return "the script's torch.profiler.profile is active: remove it, or wait for its end by --wait 5m"
+        return "the script's own torch.profiler.profile is active: remove it, or wait for its end by --wait 5m"
     if script.step and ":" in script.step:
         return f"--step {script.step} was not called often enough; --wait 5m waits longer"
     why = " and no module was called" if torch else ", nor was torch imported"

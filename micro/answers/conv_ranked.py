@@ -93,7 +93,7 @@ def of_file(run: Run, written: Written) -> list[str]:
         calls = written.calls[problem]
         part = share(calls, written.log) if written.log else ""
         uses.append(Use(calls.count, steps, part, then=written.then.get(problem, "")))
-    multiples = f" (all call counts are multiples of {steps}, assumed to be its steps)" if steps > 1 else ""
+    multiples = f" (all call counts are multiples of {steps}, assumed to be the log's steps)" if steps > 1 else ""
     source = "The log" if written.log and steps == 1 else "A step"
     return ranked(contests, uses, f"{source}'s convolutions{multiples}")
 

@@ -70,7 +70,7 @@ def _agreement(cost: Cost, account: Account, profiled: Profile | str) -> Iterato
     """Yield a comparison of a fault's cost with system time per fault and perf samples per fault."""
     checks = [f"system time per fault (getrusage) {_beside(account.each, cost.seconds, 'that cost')}"]
     if isinstance(profiled, Profile):
-        seen = _beside(profiled.each, profiled.system, "that process's system time")
+        seen = _beside(profiled.each, profiled.system, "the sampled process's system time")
         checks.append(f"perf samples within faults {seen}, which perf slows down")
     yield f"Cross-checks: {'; '.join(checks)}."
     if isinstance(profiled, str) and profiled:

@@ -60,7 +60,7 @@ def _work(case: Case, result: Result) -> str:
     intensity = f"{done.flops / done.bytes:.3g} FLOP per byte" if done.bytes else "no traffic"
     return (
         f"It executes {units.scaled(done.flops, 'FLOP')}{more}, and moves {units.binary(done.bytes)}{moved}: "
-        f"{intensity}; {result.blas or 'its library call is not known'}."
+        f"{intensity}; {result.blas or 'no library call is known'}."
     )
 
 

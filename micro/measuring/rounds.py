@@ -198,7 +198,7 @@ def _stopped(rounds: _Rounds, pace: _Pace, goal: Goal, once: bool) -> str:
         pace.reach(wanted)
         settled = all(judgment.settled(goal.target) for judgment in rounds.judge().values())
         if settled and (rounds.pairs or wanted >= ENOUGH):
-            return "all ratios are known"
+            return "the answer is known"
         if once or pace.full():
             return "the budget ran out"
     return "the maximum number of rounds was reached"

@@ -188,7 +188,7 @@ class Request:
         kind = kind_of(device)
         if row.device != kind.kernels:
             runs = running(row.device)
-            return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device runs it")
+            return f"a kernel for {row.device}: " + (f"--device {runs.first}" if runs else "no device here runs it")
         reason: str | None = None if kind.scripted else row.missing()
         return reason or row.accepts(problem)
 

@@ -55,4 +55,4 @@ def check(record: Any, types: Mapping[str, type], needed: Iterable[str], place: 
 
 def _unknown(name: str, keys: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.lower(), keys, 1)
-    return f"unknown key {name}, " + (f"did you mean {near[0]}?" if near else f"choose from {', '.join(keys)}")
+    return f"unknown key {name}: " + (f"did you mean {near[0]}?" if near else f"choose from {', '.join(keys)}")

@@ -24,7 +24,7 @@ PARTS, ANYWHERE = r"(?s).+?(?:[-/]| (?!(?:[nµm]?s|%)(?:[, ]|$))|$)", r"(?s)."
 BREAKS = {VALUES: 2, WORDS: 2, PARTS: 1, ANYWHERE: 1}  # and the gap between columns: narrow before a name breaks
 RAN = "Code that ran (operands row-major; NN = sgemm(N,N): the equivalent column-major BLAS call):"
 CEILINGS = "Ceilings measured in the same rounds (of ceiling: a kernel's share of these):"
-WRONG = "Problems:"
+WRONG = "Errors, skipped cases and warnings:"
 
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:

@@ -153,7 +153,7 @@ def test_a_framework_that_is_broken_says_so_in_its_own_words(
     assert told.count("does not run: its library is cracked") == 4  # two rows, created and listed
     assert left() == ["things"]
     assert env.main(["list", "--try"]) == 1 and "things: testing thing\n" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="a framework in it does not run: python -m macro env remove things"):
+    with pytest.raises(UsageError, match="something in it does not run: python -m macro env remove things"):
         env.main(["create", "thing", "-q"])
     assert env.main(["remove", "thing-twice"]) == 0
     assert left() == []

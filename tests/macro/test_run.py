@@ -194,7 +194,7 @@ def test_what_is_left_of_a_killed_run(
         (30.0, 6, 12.0, "7 rounds, 12 of 10 s", ""),
         (30.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
         (0.0, 5, 123.0, "6 of 6 rounds, 123 s", ""),
-        (30.0, 0, 3.0, "1 round, 3 of 10 s", "18 s, longer than the budget's share: about 59 s more"),
+        (30.0, 0, 3.0, "1 round, 3 of 10 s", "18 s, longer than their share of the budget: about 59 s more"),
         (0.0, 0, 20.0, "1 of 6 rounds, 20 s", "120 s, but the budget is spent: about 348 s more"),
     ],
 )

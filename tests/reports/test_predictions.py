@@ -194,7 +194,7 @@ def test_a_table_says_what_was_predicted_and_what_came_of_it() -> None:
     assert "; ".join(x.strip() for x in keep if x.strip()) == row
     assert [x.strip() for x in compiled if x.strip()] == ["compile", "–", "–", "–", "–", "–"]
     assert lines[4] == "Resolution: two unchanged steps in the same rounds differ by up to 20.0 ms, 2 % of a step."
-    assert "  heap-keep: page faults per step: 9000 before, 0 with the change; also affects: memory" in lines
+    assert "  heap-keep: page faults per step: 9000 before, 0 with the change; costs: memory" in lines
     assert "    predicted from page faults −100 ms, malloc −1.00 ms" in lines
     assert lines[-1] == "  compile: not predictable: it fuses"
 
@@ -233,9 +233,7 @@ def advised(one: Prediction = AFTER, **data: object) -> str:
 
 def test_advice_is_told_in_order_with_what_to_type() -> None:
     text = advised()
-    assert (
-        "1. heap-keep: a step takes 11.0 % less [9.0, 13.0]; predicted: 10.0 %, confirmed; also affects: memory" in text
-    )
+    assert "1. heap-keep: a step takes 11.0 % less [9.0, 13.0]; predicted: 10.0 %, confirmed; costs: memory" in text
     assert "Not tried: compile (not predictable: it fuses)." in text
     assert text.endswith("To apply the best:\n  export A=1")
 

@@ -32,7 +32,7 @@ def accepts(problem: Chase) -> str | None:
     if problem.page == SMALL_PAGE != os.sysconf("SC_PAGESIZE"):
         return f"this machine's page size is {os.sysconf('SC_PAGESIZE')} bytes"
     if problem.page == HUGE_PAGE and huge_pages() not in ("always", "madvise"):
-        return f"transparent huge pages are off: echo madvise > {HUGE}"
+        return f"transparent huge pages are off or missing: echo madvise > {HUGE}"
     return None
 
 

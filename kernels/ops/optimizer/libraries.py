@@ -194,7 +194,7 @@ def known(how: str) -> Callable[[Optimizer], str | None]:
 
     def accepts(problem: Optimizer) -> str | None:
         if problem.rule not in FORMS[how]:
-            return f"torch supports only {', '.join(FORMS[how])}: --rule {FORMS[how][0]}"
+            return f"torch's {how} form supports only {', '.join(FORMS[how])}: --rule {FORMS[how][0]}"
         if problem.rule == "nesterov" and how == "foreach":
             return "torch's foreach form modifies the gradients: --variant torch-fused"
         return few(problem)

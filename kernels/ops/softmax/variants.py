@@ -36,7 +36,7 @@ def _fused(problem: Softmax) -> str:
 
 def _fused_accepts(problem: Softmax) -> str | None:
     if problem.before != "none" and (problem.labels, problem.want) != ("index", "step"):
-        return "with --before, requires: --labels index --want step"
+        return "supports --before only for the step from index labels: --labels index --want step"
     return None
 
 
@@ -48,7 +48,8 @@ def plain(problem: Softmax, *, labels: tuple[str, ...] = ("index", "one-hot"), b
     if problem.want != "step":
         return "computes loss and gradient: --want step"
     if problem.before != "none" and not (before and problem.labels == "index"):
-        return "does not support --before: --before none" if not before else "with --before, requires: --labels index"
+        only = "supports --before only with index labels: --labels index"
+        return only if before else "does not support --before: --before none"
     return None if problem.labels in labels else f"label format not supported: --labels {labels[0]}"
 
 

@@ -122,7 +122,7 @@ def test_a_first_round_that_is_too_long_says_the_whole_and_what_makes_it_less(ba
     (text,) = over_budget(plan, 0, 20.0, 10.0)
     whole = 5 * 20 + (runs - 1) * (10 + 6 * 20)
     assert text.startswith(
-        f"the required 6 rounds take about 120 s, longer than the budget's share: about {whole} s more"
+        f"the required 6 rounds take about 120 s, longer than their share of the budget: about {whole} s more"
     )
     assert text.endswith(end)
 

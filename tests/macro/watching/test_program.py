@@ -134,7 +134,7 @@ def test_a_script_is_watched_and_let_go(watched: Watch) -> None:
     [
         ((), None, "no optimizer has stepped, nor was torch imported: mark steps by"),
         (({"kind": "torch"},), None, "no optimizer has stepped and no module was called: mark steps by"),
-        (({"kind": "torch"}, {"kind": "held"}), None, "the script's torch.profiler.profile is active"),
+        (({"kind": "torch"}, {"kind": "held"}), None, "the script's own torch.profiler.profile is active"),
         ((), "lib:go", "--step lib:go was not called often enough; --wait 5m waits longer"),
     ],
 )

@@ -111,7 +111,7 @@ def test_system_time_agrees_or_it_is_said_why_not(system: float, agrees: bool) -
 
 def test_samples_are_set_against_the_process_they_were_taken_of() -> None:
     said = answers.faults_answer(run(touches()), account(1e-6), Profile(1.75e-6, 1.7e-6))[1]
-    assert "perf samples within faults 1.75 µs, 1.03 times that process's system time (agrees" in said
+    assert "perf samples within faults 1.75 µs, 1.03 times the sampled process's system time (agrees" in said
 
 
 @pytest.mark.parametrize("device", ["cpu", "fake"])

@@ -299,7 +299,7 @@ def test_a_log_is_ranked_by_what_its_steps_could_gain() -> None:
         "direct 0.500 [0.480, 0.520] times that: saves 4.00 ms [3.84 ms, 4.16 ms] a step.",
         "3. dgrad, 3×3, 64→64 channels, 16×16, batch 64: 20 calls (10.0% of the logged time); torch takes 9.00 ms, and "
         "no variant is certainly faster.",
-        "A step's convolutions (all call counts are multiples of 20, assumed to be its steps) take 29.0 ms "
+        "A step's convolutions (all call counts are multiples of 20, assumed to be the log's steps) take 29.0 ms "
         "with torch; 10.0 ms [9.71 ms, 10.3 ms] of it (34%) can be saved, each fastest variant chosen from up to 3 "
         "in the same rounds; kernels that cache a transformed filter are excluded, since a step changes it.",
     ]

@@ -57,7 +57,7 @@ def test_rounds_in_flight_are_kept_and_shown(
     assert "Unfinished: gemm/m:16/n:8/k:8, interrupted after 7 rounds" in ran.out
     first, second = store.read(path).contests
     assert shapes([first, second]) == [
-        ("m:8", "all ratios are known", False),
+        ("m:8", "the answer is known", False),
         ("m:16", "interrupted after 7 rounds", True),
     ]
     assert [len(result.samples) for result in second.results if result.role == "measured"] == [7, 7]
@@ -84,7 +84,7 @@ def test_resume_measures_it_anew(gemm: Callable[..., Ran], tmp_path: Path, inter
     ran = gemm(*WORDS, "-o", str(path), "--resume")
     assert ran.code == 0 and "Unfinished" not in ran.out
     assert store.read(path).contests[0] == first
-    assert shapes(store.read(path).contests) == [(m, "all ratios are known", False) for m in ("m:8", "m:16")]
+    assert shapes(store.read(path).contests) == [(m, "the answer is known", False) for m in ("m:8", "m:16")]
 
 
 def test_runs_of_replicates_are_kept(gemm: Callable[..., Ran], tmp_path: Path, interrupt: Interrupt) -> None:

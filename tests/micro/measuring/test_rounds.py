@@ -40,7 +40,7 @@ def taken(
 def test_the_answer_is_known(ratio: float, verdict: str) -> None:
     m = taken(ratio)
     judged = stats.judge(m.logs(0, 1), 0.01)
-    assert (judged.verdict, m.stopped) == (verdict, "all ratios are known")
+    assert (judged.verdict, m.stopped) == (verdict, "the answer is known")
     assert judged.shown is not None
     assert judged.shown.low < ratio < judged.shown.high
     assert judged.shown.half <= 0.01
@@ -57,7 +57,7 @@ def test_cheap_rounds_are_first_looked_at_where_they_see_slow_change(
     row = ([CALL, CALL], [CALL, CALL], [0.0, 0.0])
     scripted: Any = Scripted((FIRST, SECOND), ContestCost((4, 4), (CALL, CALL), round_), lambda number: row)
     m = measure(scripted, pairs, Goal(30.0, 0.01, 0.01), lambda text: None)
-    assert (len(m.times), m.stopped) == (first, "all ratios are known")
+    assert (len(m.times), m.stopped) == (first, "the answer is known")
 
 
 def test_a_record_says_how_its_interval_came_about_and_what_it_cannot_see() -> None:
@@ -72,7 +72,7 @@ def test_a_ratio_at_the_margin_is_known_to_be_there() -> None:
     m = taken(1.01, noise=0.0005)
     judged = stats.judge(m.logs(0, 1), 0.01)
     assert (judged.verdict, judged.reason) == ("unresolved", stats.AT_THE_MARGIN)
-    assert m.stopped == "all ratios are known"
+    assert m.stopped == "the answer is known"
     assert len(m.times) < stats.LOOKS[-1]
 
 
@@ -83,7 +83,7 @@ def test_how_many_rounds_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(m.times), m.stopped) == (1, "the budget ran out")
     assert stats.judge(m.logs(0, 1), 0.01, last_only=True).shown is None
     m = measure(crew(1.0, 0.005, (FIRST,)), [], Goal(30.0, 0.01, 0.01), lambda text: None)
-    assert (len(m.times), m.stopped) == (ENOUGH, "all ratios are known"), "a case alone"
+    assert (len(m.times), m.stopped) == (ENOUGH, "the answer is known"), "a case alone"
     monkeypatch.setattr(stats, "LOOKS", (8, 16))
     m = taken(noise=0.5)
     assert (len(m.times), m.stopped) == (16, "the maximum number of rounds was reached")
@@ -95,7 +95,7 @@ def test_a_small_budget_has_one_look_at_its_last_round() -> None:
     scripted: Any = Scripted((FIRST, SECOND), SHORT, lambda number: row)
     m = measure(scripted, [(0, 1)], Goal(10.5 * SHORT.round, 0.01, 0.01), said.append)
     assert (len(m.times), scripted.looks, len(said)) == (10, 1, 1)
-    assert m.stopped == "all ratios are known"
+    assert m.stopped == "the answer is known"
 
 
 @pytest.mark.parametrize(("left", "rounds"), [(0.0, 2), (4.0, 4), (30.0, 8)])

@@ -219,7 +219,7 @@ def test_a_log_s_run_ends_with_what_could_be_gained(command: Command, tmp_path: 
     assert told == {"--dir=FWD_D", "--dir=BWD_D"}, "what benchdnn takes for it"
     *ranked, last = note.data["sentences"]
     assert len(ranked) == 2 and all("batch 1: " in x and "direct takes " in x for x in ranked)
-    assert last.startswith("A step's convolutions (all call counts are multiples of 2, assumed to be its steps)")
+    assert last.startswith("A step's convolutions (all call counts are multiples of 2, assumed to be the log's steps)")
 
 
 # What the libraries here really print

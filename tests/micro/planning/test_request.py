@@ -167,7 +167,7 @@ def test_rows_are_looked_for_by_the_devices_that_run_them(monkeypatch: pytest.Mo
     assert devices.running("nowhere") is None
     row = replace(find("gemm", "cublas"), name="lost", device="nowhere")
     monkeypatch.setattr("micro.planning.benchmark.find", lambda op, name: row)
-    assert of_products(("lost",), CPU).case(SMALL, "lost").skip == "a kernel for nowhere: no device runs it"
+    assert of_products(("lost",), CPU).case(SMALL, "lost").skip == "a kernel for nowhere: no device here runs it"
 
 
 def known(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:

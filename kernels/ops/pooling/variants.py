@@ -158,7 +158,7 @@ def launches(problem: Pooling, name: str) -> tuple[Geometry, ...]:
 def refused(problem: Pooling) -> str | None:
     """Return why the CUDA kernels cannot run `problem`, or None."""
     large = problem.inputs // problem.images >= PLACES
-    return f"--size {problem.size}, {problem.channels} channels: must be fewer than 2^31 elements" if large else None
+    return f"--size {problem.size}, {problem.channels} channels: an image exceeds 2^31 - 1 elements" if large else None
 
 
 def _over(problem: Pooling, name: str, edge: int, operands: tuple[str, ...], *more: int) -> Geometry:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Entry:
     """The C entry point of a launch: `function(argument)`, a C function and a structure.
 
@@ -21,7 +21,7 @@ class Entry:
     single: tuple[int, int] | None = None  # lighter call for warming: function, and its argument's offset in `argument`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Launch:
     """One bound call that enqueues its kernels once and does nothing else."""
 

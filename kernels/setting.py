@@ -14,7 +14,7 @@ from kernels.isa import variables as isa_variables
 from kernels.workspace import UNLIMITED, limit, typed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Knob:
     """A field of Setting: its help text, parsing, formatting and environment variables."""
 

@@ -7,7 +7,6 @@ so that it takes no other project's name; setup.py makes it from these files.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
@@ -31,6 +30,8 @@ def environment(root: Path = ROOT) -> dict[str, str]:
 
 def typed(module: str, *words: str) -> str:
     """Return a command as a user types it: `python -m micro.gemm --k 64`, or `kernelgap gemm --k 64`."""
+    import shlex  # compiles a pattern, which a command's help does not need
+
     module = module.removesuffix(".__main__")
     if not PREFIX:
         return shlex.join(["python", "-m", module, *words])

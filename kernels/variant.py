@@ -20,7 +20,7 @@ DEFAULT = "default"  # role of a row that is measured if no variant is named
 CEILING = "ceiling"  # role of a row that nothing on its device can beat
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant(Generic[P]):
     """A kernel for an operation's problems: a row in the operation's table."""
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
-from macro.explaining.kinds import of_kernel
-from macro.traces import chrome
-from macro.traces.chrome import Device, Work
+
+if TYPE_CHECKING:
+    from macro.traces.chrome import Device, Work
 
 Span = tuple[int, int]
 NS = 1e-9
@@ -61,7 +62,8 @@ def account(device: Device, steps: Sequence[Span] = ()) -> Account:
     windows = steps or [time_range([device])]
     kernels = busy = linked = 0
     unlaunched = starting = untold = 0
-    streams, inside = defaultdict[int, int](int), list[tuple[Work, Span]]()
+    streams = defaultdict[int, int](int)
+    inside: list[tuple[Work, Span]] = []
     for window in windows:
         work = [x for x in device.work if x.end > window[0] and x.start < window[1]]
         kernels += _length(_clipped((x for x in work if x.kind == "kernel"), window))
@@ -133,6 +135,8 @@ def _idle(work: Sequence[Work], window: Span) -> tuple[int, int, int]:
 
 def _kernels(inside: Iterable[tuple[Work, Span]]) -> list[Kernel]:
     """Sum calls and seconds in the windows by kernel name, the longest first."""
+    from macro.explaining.kinds import of_kernel
+
     calls, took = defaultdict[str, int](int), defaultdict[str, int](int)
     for item, (start, end) in inside:
         if item.kind == "kernel":
@@ -183,6 +187,7 @@ def is_trace(argv: Sequence[str]) -> bool:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return the exit code. Raises UsageError."""
+    from macro.traces import chrome
     from micro.command.outputs import for_people, open_outputs
     from micro.planning.options import Outputs
     from reports import device, documents

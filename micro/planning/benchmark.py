@@ -40,7 +40,7 @@ def outside_caches(device: str) -> int:
     return 1 << (OUTSIDE * max(caches, default=UNKNOWN) - 1).bit_length()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Useful:
     """A command line of a benchmark that `python -m micro all` runs."""
 
@@ -49,7 +49,7 @@ class Useful:
     seconds: float | None = None  # budget of measuring; None: the question's default
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Benchmark:
     """A benchmark, as a file of `micro/` defines it: problem type, default values of the axes, questions.
 
@@ -85,7 +85,7 @@ class Benchmark:
         return frozenset({(benchmark.problem.op, axis) for benchmark in every for axis in benchmark.sweep} | data)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
     """A question of a benchmark: how to build its contests, refine them by results, and answer it."""
 
@@ -100,7 +100,7 @@ class Question:
     several: tuple[str, ...] = ()  # settings that may have several values, such as `threads`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Request:
     """A parsed command line, from which a question builds its contests."""
 

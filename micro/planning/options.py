@@ -23,7 +23,7 @@ FLAGS = frozenset(("all", "full"))  # modifiers of a question
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outputs:
     """Files that a command writes (`documents`: by format, `-` is stdout), and how much it prints."""
 
@@ -36,7 +36,7 @@ class Outputs:
     verbose: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Options:
     """A benchmark's parsed command line; values of axes and settings are still text."""
 

@@ -14,7 +14,7 @@ from micro.planning.contest import Contest
 from micro.planning.options import Options, option_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AskedQuestion:
     """A question with its request and its contests.
 

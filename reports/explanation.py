@@ -136,6 +136,16 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """An operation of a cell: its seconds of a step by samples, its calls and their most frequent shape."""
+
+    name: str  # as the framework names it, such as `scatter_add_`
+    seconds: float
+    calls: float  # of a step; 0: not recorded
+    shape: str = ""  # of the largest input, such as 80000×64
+
+
+@dataclass(frozen=True)
 class Part:
     """Seconds of a step in one row (a module's path and a phase) and one column (a kind of work)."""
 
@@ -155,6 +165,7 @@ class Part:
     repeat: str = ""  # the command that measures the largest of these operations alone
     bytes: float | None = None  # least bytes read and written, if `work` is in FLOP
     dtype: str = ""  # type of most of the FLOP: float32, bfloat16 …
+    operations: tuple[Operation, ...] = ()  # the longest first
 
 
 # The key in `ceilings` of the bound for products of each type.
@@ -245,6 +256,39 @@ class Fastest:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A line of the user's program, with all that it calls in libraries."""
+
+    file: str
+    number: int
+    function: str
+    text: str
+    seconds: float  # of a step, by samples
+
+
+@dataclass(frozen=True)
+class LongSteps:
+    """Rare steps that take several times as long as the regular ones, which the breakdown is of."""
+
+    count: int  # seen among the plain steps
+    every: float  # one in so many steps
+    seconds: float  # mean of one
+    share: float  # of the time of all steps
+    place: str  # FILE:LINE of the program where most of their time was spent; empty: not seen
+    text: str  # of that line
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Advice that was followed in some blocks of the program's steps, in turns with unchanged blocks."""
+
+    name: str  # fused, threads=2 …
+    saves: float  # seconds of a step; negative: it takes longer
+    low: float  # of the 95 % interval
+    high: float
+
+
+@dataclass(frozen=True)
 class Breakdown:
     """The breakdown of one step into cells that sum to the step with the residual."""
 
@@ -275,6 +319,9 @@ class Breakdown:
     conditions: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     ended: str = ""
+    lines: tuple[Line, ...] = ()  # of the program, the longest first
+    trials: tuple[Trial, ...] = ()
+    long: LongSteps | None = None
     busy: float | None = None  # share of its available processor time that other processes took; null: not known
 
     def share(self, name: str) -> float:

@@ -16,8 +16,10 @@ from typing import Any
 
 import knock_out  # beside this file
 import library_talk
+import lines
 import recorder
 import torch_again
+import trials
 
 STOPS = 3  # times that Enough is raised, if a program catches everything
 MALLOPT = {"MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_MMAP_MAX_": -4}
@@ -42,11 +44,12 @@ class Blocks:
         self.block_clocks: Any = None
         self.gate: Any = None
         self.raised, self.over, self.later = 0, False, False
-        self.knocked: dict[str, knock_out.KnockOut] = {}
+        self.knocked: dict[str, Any] = {}  # knock-outs and trials, by the name that a block gives as `without`
         self.refused: dict[str, str | None] = {}  # {path: reason}
         self.looked = False  # whether the previous block had spans
         self.talk: library_talk.Talk | None = None  # verbose output of libraries
         self.printed = ""
+        self.lines: lines.Lines | None = None
         self.pid = os.getpid()
 
     def begin(self) -> None:
@@ -89,6 +92,8 @@ class Blocks:
                 self.channel.send("knock", **self._knock(request["path"]))
             elif request["do"] == "knocked":
                 self.channel.send("knocked", reason=self.refused.get(request["path"]))
+            elif request["do"] == "try":
+                self.channel.send("tried", reason=self._try(request["name"]))
             elif request["do"] == "again":
                 self.channel.send("again", **self._again(request))
             elif request["do"] == "bye":
@@ -125,6 +130,9 @@ class Blocks:
             self.talk.start()
         if request.get("without"):
             self.knocked[request["without"]].apply()
+        if request.get("lines") is not None:
+            self.lines = lines.Lines(request["lines"], lambda: self.clocks[0] if self.clocks else None)
+            self.lines.start()
         self.gate = recorder.Gate(request["fifos"])
         self.gate.say(b"enable")
         self.block_clocks = recorder.blocked()
@@ -132,13 +140,13 @@ class Blocks:
     def _tell(self) -> None:
         clocks = recorder.blocked()
         load = recorder.ran_and_queued(self.block_clocks, clocks)
-        self._stop_looking()
+        sampled = self._stop_looking()
         if self.request.get("without"):
             self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
         traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
-        about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed}
+        about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed, "lines": sampled}
         self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 
@@ -154,6 +162,14 @@ class Blocks:
         self.knocked[path] = candidate
         return {"reason": None, "what": candidate.what, "count": candidate.count(), "shape": candidate.shape()}
 
+    def _try(self, name: str) -> str | None:
+        """Prepare a trial; return the reason if it is refused."""
+        try:
+            self.knocked[name] = trials.trial(self.spans.torch, name)
+        except (trials.Refused, AttributeError) as error:
+            return str(error)
+        return None
+
     def _again(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return seconds of an operation in isolation, warm and cold, or a `reason` if it cannot be called."""
         try:
@@ -162,7 +178,9 @@ class Blocks:
             return {"reason": repr(error)}
         return {"reason": None, "warm": warm, "cold": cold}
 
-    def _stop_looking(self) -> None:
+    def _stop_looking(self) -> list[list[Any]]:
+        """Stop all instruments; return the sampled lines."""
+        sampled, self.lines = self.lines.stop() if self.lines else [], None
         self.printed, self.talk = self.talk.stop() if self.talk else "", None
         if self.gate:
             self.gate.say(b"disable")
@@ -170,6 +188,7 @@ class Blocks:
             self.gate = None
         if self.spans:
             self.spans.stop()
+        return sampled
 
     def leave(self) -> None:
         """Stop the instruments of an open block when the program ends or fails."""

@@ -28,13 +28,14 @@ import boundary
 import loop
 import named_step
 import recorder
+import torch_settings
 import torch_watch
 
 sys.path.pop(1)
 
 MODULES = (
-    *("blocks", "boundary", "knock_out", "library_talk", "loop", "named_step", "names", "recorder"),
-    *("torch_again", "torch_modules", "torch_watch"),
+    *("blocks", "boundary", "knock_out", "library_talk", "lines", "loop", "named_step", "names", "recorder"),
+    *("torch_again", "torch_modules", "torch_settings", "torch_watch", "trials"),
 )
 for _name in MODULES:  # a script may have files of these names
     _module = sys.modules.pop(_name)
@@ -177,6 +178,7 @@ class Watching:
                 self.blocks.give_up("profiler", ON_GPU)
                 return
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
+            facts["settings"] = torch_settings.settings(self.torch, optimizers)
         self.channel.send("hello", **facts)
         self.blocks.wait()
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kernels.heap import POLICIES
-from macro.explaining import kinds
+from macro.explaining import kinds, settings
 from macro.explaining.modules import PHASES
 from reports import busy
-from reports.explanation import Breakdown, Module, Share, in_type, large
-from reports.units import scaled, seconds, signed
+from reports.explanation import Breakdown, Line, Module, Part, Share, in_type, large
+from reports.units import counted, scaled, seconds, signed
 
 LARGE = 0.05  # least share of a step of a kind or a module that sentences name
+TRIALS = 2  # trials of advice in a watched process, at most
+SOURCE = 60  # characters of a line of source text
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 OVERHEAD = (
@@ -35,13 +40,37 @@ class Try:
     do: str  # what the user edits or sets
     measure: str = ""  # how to measure the saving
     edit: bool = True  # the program is edited; False: an environment variable is set
-    kinds: Sequence[str] = ()  # kinds of work whose time it saves at most
+    kinds: Sequence[str] = ()  # kinds of work whose time it saves at most; empty: any
+    phases: Sequence[str] = ()  # phases, likewise
+    called: Sequence[str] = ()  # operations, likewise
+    axes: int = 0  # of these operations' largest input; 0: any
+    line: str = ""  # pattern of the source lines whose time it saves at most
+    when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
+    unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
+    trial: str = ""  # the name of the trial that makes it; empty: none
 
     def most(self, breakdown: Breakdown) -> float:
         """Return an upper bound of the seconds of a step that the remedy saves."""
+        facts = settings.facts_of(breakdown)
+        if any(facts.get(x) != value for x, value in self.when.items()):
+            return 0.0
+        if any(facts.get(x) == value for x, value in self.unless.items()):
+            return 0.0
         if self.name in ESTIMATES:
             return ESTIMATES[self.name](breakdown)
-        return sum(share.a for share in breakdown.kinds if share.name in self.kinds)
+        if self.line:
+            return sum(line.seconds for line in breakdown.lines if re.search(self.line, line.text))
+        return sum(self._of(cell) for cell in breakdown.cells)
+
+    def _of(self, cell: Part) -> float:
+        """Return the seconds of a cell that the remedy may save."""
+        if (self.kinds and cell.column not in self.kinds) or (self.phases and cell.phase not in self.phases):
+            return 0.0
+        if not self.called:
+            return cell.a
+        return sum(
+            x.seconds for x in cell.operations if x.name in self.called and self.axes in (0, x.shape.count("×") + 1)
+        )
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -55,10 +84,11 @@ def _heap(breakdown: Breakdown) -> float:
     )
 
 
-def _update(breakdown: Breakdown) -> float:
-    """Estimate the seconds that fusing the optimizer saves: half of the update, 0 if it is fused."""
-    fused = any("_fused_" in (cell.seen or "") for cell in breakdown.cells if cell.phase == "update")
-    return 0.0 if fused else 0.5 * sum(cell.a for cell in breakdown.cells if cell.phase == "update")
+def _sparse(breakdown: Breakdown) -> float:
+    """Return the seconds of a dense embedding's gradient and of what clears and updates the parameters."""
+    phases = ("update", "zero")
+    gradients = [x for cell in breakdown.cells for x in cell.operations if x.name == "embedding_dense_backward"]
+    return sum(x.seconds for x in gradients) + sum(cell.a for cell in breakdown.cells if cell.phase in phases)
 
 
 def _vendor(breakdown: Breakdown) -> float:
@@ -67,7 +97,7 @@ def _vendor(breakdown: Breakdown) -> float:
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
 
-ESTIMATES = {"MKL's vendor check": _vendor, "keep freed memory": _heap, "a fused optimizer": _update}
+ESTIMATES = {"MKL's vendor check": _vendor, "keep freed memory": _heap, "sparse gradients": _sparse}
 TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 
@@ -77,16 +107,20 @@ def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
 
 
 def sentences(breakdown: Breakdown) -> list[str]:
-    """Return all sentences about a step: its time, kinds of work, modules, overhead, then remedies."""
+    """Return all sentences about a step: its time, settings, kinds of work, modules, overhead, then remedies."""
     return [
         _step(breakdown),
         *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
+        *_long(breakdown),
+        *settings.sentences(breakdown),
         *_as_started(breakdown),
         _kinds(breakdown),
         *_places(breakdown),
+        *_operations(breakdown),
+        *_lines(breakdown),
         *_no_work(breakdown),
         *_looking(breakdown),
-        *(f"To try: {text}" for text in _tries(breakdown)),
+        *_tries(breakdown),
     ]
 
 
@@ -109,6 +143,21 @@ def _step(breakdown: Breakdown) -> str:
         f"this process{rate}. {version}, {threads}, {heap}; a step ends with {program['step']}; "
         f"{breakdown.rounds} rounds."
     )
+
+
+def _long(breakdown: Breakdown) -> Iterator[str]:
+    """Yield a sentence on rare long steps, which the other sentences exclude."""
+    if long := breakdown.long:
+        file, _, line = long.place.rpartition(":")
+        where = f" at {Path(file).name}:{line} ({_cut(long.text)})" if long.place else ""
+        yield (
+            f"One in {long.every:.0f} steps takes {seconds(long.seconds)}{where}: {long.share:.0%} of the time of all "
+            f"steps ({counted(long.count, 'such step')} seen). All else is of the regular steps."
+        )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SOURCE else f"{text[: SOURCE - 1]}…"
 
 
 def _rate(breakdown: Breakdown) -> str:
@@ -182,6 +231,46 @@ def _module(module: Module) -> str:
     return f"{module.path}{times} {seconds(module.total)} ({phases}; mostly {module.column})"
 
 
+def _operations(breakdown: Breakdown) -> Iterator[str]:
+    """Yield a sentence on the longest operations of a step, alike ones of several rows together."""
+    took, calls, where = (
+        defaultdict[str, float](float),
+        defaultdict[str, float](float),
+        defaultdict[str, list[str]](list),
+    )
+    for cell in breakdown.cells:
+        for operation in cell.operations:
+            name = " ".join(filter(None, [operation.name, operation.shape]))
+            took[name] += operation.seconds
+            calls[name] += operation.calls * (cell.row not in where[name])
+            where[name] += [cell.row] * (cell.row not in where[name])
+    large = sorted((x for x in took if took[x] >= LARGE * breakdown.step["a"]), key=lambda x: -took[x])[:5]
+    if large:
+        parts = [f"{x}{_times(calls[x])} {seconds(took[x])} ({_rows(where[x])})" for x in large]
+        yield f"Largest operations: {'; '.join(parts)}."
+
+
+def _times(calls: float) -> str:
+    return f" ×{calls:.0f}" if calls > 1 else ""
+
+
+def _rows(rows: Sequence[str]) -> str:
+    return rows[0] + (f" and {counted(len(rows) - 1, 'more row')}" if len(rows) > 1 else "")
+
+
+def _lines(breakdown: Breakdown) -> Iterator[str]:
+    """Yield a sentence on the longest lines of the program."""
+    long = breakdown.long.place if breakdown.long else ""
+    regular = [line for line in breakdown.lines if f"{line.file}:{line.number}" != long]
+    large = [line for line in regular if line.seconds >= LARGE * breakdown.step["a"]][:3]
+    if large:
+        yield "Longest lines: " + "; ".join(_line(line) for line in large) + "."
+
+
+def _line(line: Line) -> str:
+    return f"{Path(line.file).name}:{line.number} {seconds(line.seconds)} ({_cut(line.text)})"
+
+
 def _no_work(breakdown: Breakdown) -> Iterator[str]:
     """Yield a sentence on the overhead: kinds of work without arithmetic, from 1 % of a step on."""
     parts = [share for share in breakdown.kinds if share.name in OVERHEAD and share.a >= 0.01 * breakdown.step["a"]]
@@ -201,9 +290,29 @@ def _looking(breakdown: Breakdown) -> Iterator[str]:
 
 
 def _tries(breakdown: Breakdown) -> Iterator[str]:
-    worth = [(remedy.most(breakdown), remedy) for remedy in TRIES]
-    for most, remedy in sorted(worth, key=lambda x: -x[0]):
-        if most >= WORTH * breakdown.step["a"]:
+    """Yield the remedies, the largest first, then those that a trial has shown to save nothing for certain."""
+    tried = {trial.name: trial for trial in breakdown.trials}
+    worth = sorted(_worth(breakdown), key=lambda x: -x[0])
+    for most, remedy in worth:
+        trial = tried.get(remedy.trial)
+        if trial is None or trial.low > 0:
             measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
             more = f" Measure: {measure}" if measure else ""
-            yield f"{remedy.name}: saves at most {seconds(most)} of a step. Do: {remedy.do}.{more}"
+            effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
+            yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
+    for _, remedy in worth:
+        if (trial := tried.get(remedy.trial)) and trial.low <= 0:
+            yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
+
+
+def _worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
+    """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
+    for remedy in TRIES:
+        if (most := remedy.most(breakdown)) >= WORTH * breakdown.step["a"]:
+            yield most, remedy
+
+
+def trials(breakdown: Breakdown) -> list[str]:
+    """Return the names of the trials to make: settings first, then the remedies with the largest bounds."""
+    remedies = [remedy.trial for _, remedy in sorted(_worth(breakdown), key=lambda x: -x[0]) if remedy.trial]
+    return [*settings.trials(breakdown), *remedies][:TRIALS]

@@ -34,6 +34,7 @@ class Attribution:
     flops: dict[Key, float] = field(default_factory=dict)  # per step, if shapes are known
     products: dict[tuple[str, ...], dict[str, float]] = field(default_factory=dict)  # GEMM calls per step of each row
     seen: dict[Key, Counter[str]] = field(default_factory=dict)  # symbols of samples
+    named: dict[Key, Counter[str]] = field(default_factory=dict)  # samples by the innermost operation around them
     faults: dict[tuple[str, ...], float] = field(default_factory=dict)  # page faults per step by rows, from perf
     closure: dict[str, float | None] = field(default_factory=dict)  # shares of time covered, see docs/explain.md
 
@@ -52,6 +53,7 @@ class Place(NamedTuple):
     rows: tuple[str, ...]
     column: str | None
     inside: bool  # whether a span with rows contains the moment
+    name: str = ""  # of the innermost span, if its tracer names spans
 
 
 def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: int) -> Attribution:
@@ -71,6 +73,7 @@ def attribute(watched: Watched, group: Mapping[str, tuple[str, ...]], threads: i
             key = (together(place.rows, group), column)
             _add(attribution, key, step, lasts)
             attribution.seen.setdefault(key, Counter())[_kernel(sample)] += 1
+            attribution.named.setdefault(key, Counter())[place.name] += 1
         count = len(stepping)
         attribution.closure = {
             "sampling": count * lasts / cpu if cpu else None,
@@ -134,7 +137,8 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
         of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
         around = of_thread or open_
         rows: list[str] = next((span["rows"] for span in reversed(around) if span["rows"]), [])
-        places[i] = Place(tuple(rows), _column(around[-1]) if around else None, bool(rows))
+        inner: Mapping[str, Any] = around[-1] if around else {"column": None}
+        places[i] = Place(tuple(rows), _column(inner), bool(rows), inner.get("name", ""))
     return places
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, kinds, modules, witnesses
+from macro.explaining import advice, certain, gap, kinds, long_steps, modules, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
 from macro.explaining.rows import phase as phase_of
 from macro.watching import load, perf
 from macro.watching.recording import Recording, Watched
-from reports.explanation import OPERATING, PEAKS, Breakdown, Part, Share, Witness, large
+from reports.explanation import OPERATING, PEAKS, Breakdown, Line, Operation, Part, Share, Trial, Witness, large
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
+NAMED = 3  # operations of a cell, at most
 SYSTEM = ("OS memory", "OS other")
 AGREES, FEW = 0.05, 0.005  # tolerances: a share of the time that the system accounts for, and of a step
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
@@ -53,7 +55,11 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
 
     threads = recording.threads
     processes = [with_spans(process) for process in recording.processes if process.levels.get("P3")]
-    attributions = [attribute(process, {}, threads) for process in processes]
+    long, started_in = long_steps.describe(recording), recording.started
+    if long:
+        started_in = started_in and long_steps.regular(started_in, processes)
+        processes = [long_steps.regular(process) for process in processes]
+    attributions = [attribute(process, {}, recording.running) for process in processes]
     keys = sorted({key for attribution in attributions for key in attribution.cells})
     rounds = [attribution.by_round(keys) for attribution in attributions]
     plain = [np.array(process.levels["P0"]) for process in processes]
@@ -61,7 +67,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work)
     residual = step.center - sum(cell.a for cell in cells)
-    shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(recording.started)
+    shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(started_in)
     breakdown = Breakdown(
         name=recording.name,
         program=recording.program,
@@ -77,13 +83,16 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         modules=tuple(modules.tree(cells)),
         levels={"a": _levels(processes)},
         faults={**_faults(processes), **({"started": started["faults"]} if started else {})},
-        **gap.systems({"a": (processes, threads)}),
+        **gap.systems({"a": (processes, recording.running)}),
         closure={"a": closure(attributions, work)},
         started=started,
         ceilings=ceilings.named,
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
+        lines=_lines(recording.program.get("lines")),
+        long=long,
+        trials=tuple(_trials(recording.program.get("trials") or {})),
         busy=load.taken([x for process in processes for x in process.load]),
     )
     beside = *witnesses.of_process(breakdown, work), *witnesses.knocked_out(breakdown, recording, processes)
@@ -131,9 +140,20 @@ def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[At
                 repeat=alone_command(largest[1]) if largest else "",
                 bytes=work.bytes.get((members, column)) if unit == kinds.FLOP else None,
                 dtype=next(iter(_types(work, [(members, column)])), ""),
+                operations=tuple(_operations((members, column), estimate.center, attributions, work)),
             )
         )
     return sorted(cells, key=lambda cell: -cell.a)
+
+
+def _operations(key: Key, seconds: float, attributions: Sequence[Attribution], work: Work) -> Iterator[Operation]:
+    """Yield a cell's longest operations; its seconds are divided by the samples in each."""
+    samples = sum((attribution.named.get(key, Counter()) for attribution in attributions), Counter[str]())
+    for name, count in samples.most_common(NAMED):
+        if "::" in name:
+            shapes = work.shapes.get((key[0][0], name), Counter[str]())
+            shape = max(shapes, key=shapes.__getitem__, default="")
+            yield Operation(name.removeprefix("aten::"), seconds * count / samples.total(), shapes.total(), shape)
 
 
 def _done(
@@ -266,6 +286,33 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
     off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
     verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"
     return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its accounting {which}")]
+
+
+def _lines(sampled: Mapping[str, Any] | None) -> tuple[Line, ...]:
+    """Return the sampled lines of a program with their seconds of a step, the longest first."""
+    if not sampled:
+        return ()
+    lines = [
+        Line(*_place(place), function, text, seconds / sampled["steps"])
+        for place, (function, text, seconds) in sampled["lines"].items()
+    ]
+    return tuple(sorted(lines, key=lambda line: -line.seconds))
+
+
+def _trials(blocks: Mapping[str, Sequence[float]]) -> Iterator[Trial]:
+    """Yield what each trial saves; `blocks`: seconds of a step by trial, "" as the program is."""
+    import numpy as np
+
+    plain = np.array(blocks.get("", ()))
+    for name in (name for name in blocks if name):
+        count = min(len(plain), len(blocks[name]))
+        estimate = certain.estimate([plain[:count] - np.array(blocks[name][:count])])
+        yield Trial(name, estimate.center, *certain.ends(estimate))
+
+
+def _place(text: str) -> tuple[str, int]:
+    file, _, line = text.rpartition(":")
+    return file, int(line)
 
 
 def _conditions(recording: Recording, processes: Sequence[Watched]) -> list[str]:

@@ -26,6 +26,7 @@ LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
 FACTORS |= LINEAR
 # A tensor's type, as the profiler names it, and the name of the type in which a product of such tensors is computed.
 COMPUTED = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
+LIST = "TensorList"  # type of an input that is a list of tensors
 COMPUTED |= dict.fromkeys(("signed char", "unsigned char", "c10::qint8", "c10::quint8"), "int8")
 BACKWARD = "convolution_backward"
 # Indices of the arguments stride, padding, dilation and groups; -1: not an argument, the setting is 1.
@@ -223,6 +224,7 @@ class Work:
     largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
     typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by data type
     far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that exceed the last-level cache
+    shapes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)  # of calls, by row and operation
 
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
@@ -235,6 +237,7 @@ def work_of(called: Sequence[Called], cache: int = 0) -> Work:
             continue
         recorded = by_event[id(event)]
         call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
+        work.shapes.setdefault((key[0][0], event.name), Counter())[largest_shape(call)] += 1
         done = amount(call)
         if done is None:
             continue
@@ -255,6 +258,12 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
         work.largest[key] = size, call
     if done.bytes > cache:
         work.far[key] = work.far.get(key, 0.0) + done.bytes
+
+
+def largest_shape(call: Call) -> str:
+    """Return the shape of a call's input with the most elements, such as `80000×64`; "" without a tensor."""
+    shapes = [x for shape, of in zip(call.shapes, call.types, strict=False) for x in (shape if of == LIST else [shape])]
+    return "×".join(map(str, max(shapes, key=count, default=[])))
 
 
 def alone_command(call: Call) -> str:

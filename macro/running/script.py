@@ -138,7 +138,7 @@ def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
     """Watch the scripts; return recordings and exit code, after an interrupt the last kept recordings."""
-    from macro.explaining import witnesses
+    from macro.explaining import advice, breakdown, witnesses
     from macro.watching import program
 
     kept: list[Sequence[Recording]] = []
@@ -154,9 +154,14 @@ def _watched(
             say(_so_far(recordings))
             due[0] = FIRST * rounds
 
+    def advised(recording: Recording) -> Sequence[str]:
+        return advice.trials(breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)))
+
+    after = program.After(advised, witnesses.largest)
+
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
-            return program.watch(scripts, Path(folder), (output, errors), say, seen, witnesses.largest), 0
+            return program.watch(scripts, Path(folder), (output, errors), say, seen, after), 0
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise

@@ -6,8 +6,10 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean, median
 from typing import IO, Any, TypeAlias
 
 from kernels import heap
@@ -30,9 +32,19 @@ SETTLING = 15.0  # seconds to wait at most for the heap to settle
 TRACED = 3  # discarded blocks with all instruments, before the first round
 LEAST = 2  # rounds that an interval needs
 STARTED = 6  # blocks on the heap that the program starts with
+TRYING, TURNS = 0.2, 6  # share of the budget for trials of advice; turns of the trials, at least
+LONG, MORE = 3.0, 0.01  # times the median, and seconds more: longer steps are long
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
 Reply: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class After:
+    """Choices of what is measured after the rounds, by their recording."""
+
+    advised: Callable[[Recording], Sequence[str]]  # names of trials
+    largest: Callable[[Recording], Sequence[dict[str, Any]]]  # operations that are timed in isolation
 
 
 def watch(
@@ -41,12 +53,12 @@ def watch(
     streams: tuple[IO[bytes], IO[bytes]],
     say: Say,
     keep: Callable[[Sequence[Recording]], None],
-    largest: Callable[[Recording], Sequence[dict[str, Any]]] | None = None,
+    after: After | None = None,
 ) -> list[Recording]:
     """Run the scripts in turns until enough of their steps were watched. Raises SuiteError.
 
-    `keep` receives the recordings so far, now and then; `largest` chooses the operations that are timed in isolation at
-    the end; `streams`: for the scripts' output and errors.
+    `keep` receives the recordings so far, now and then; `after` chooses what is measured
+    after the rounds; `streams`: for the scripts' output and errors.
     """
     began = time.monotonic()
     with ExitStack() as stack:
@@ -66,9 +78,10 @@ def watch(
                     look.settle()
             block = sum(look.block_seconds for look in looks)
             say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
-            _rounds(looks, keep)
-            if largest:
-                _beside(looks, largest)
+            _rounds(looks, keep, 1 - TRYING if after else 1.0)
+            if after:
+                _tried(looks, after.advised)
+                _beside(looks, after.largest)
         except Ended:
             pass  # the rounds until then count: each observer has recorded the end's reason
         except (KeyboardInterrupt, SystemExit):
@@ -92,15 +105,23 @@ def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recor
         keep([look.recording for look in looks])
 
 
-def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Run rounds until the budget is spent and enough rounds are done."""
-    for turn in rounds.in_turns(looks, looks[0].script.seconds, random.Random(0)):
+def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None], share: float) -> None:
+    """Run rounds until this share of the budget is spent and enough rounds are done."""
+    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0)):
         if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
             looks[0].say(counted(turn.number, "round"))
         if turn.read:
             for look in looks:
                 look.read()
             keep([look.recording for look in looks])
+
+
+def _tried(looks: Sequence[ScriptObserver], advised: Callable[[Recording], Sequence[str]]) -> None:
+    """Make the advised trials of each script, in its steps."""
+    for look in looks:
+        with look.record_end():
+            look.read()
+            look.trials(advised(look.recording), TRYING * look.script.seconds)
 
 
 def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
@@ -123,6 +144,7 @@ class ScriptObserver(Observer):
         self.watched, self.skip, self.torch = Watched(), 1, False
         self.recording = Recording({}, [self.watched])
         self.since = 0.0, 0.0  # monotonic seconds and CPU seconds of perf when memory had settled
+        self.long: float | None = None  # seconds of a plain step from which on its lines are sampled
         self.block_seconds = 0.0  # of the last block, with the work around its steps
 
     @contextmanager
@@ -247,6 +269,20 @@ class ScriptObserver(Observer):
         if timed:
             self.recording.program["again"] = timed
 
+    def trials(self, names: Sequence[str], seconds: float) -> None:
+        """Time blocks of steps as they are and with each trial in turns; keep the seconds of a step by trial."""
+        there = [name for name in names if self._ask("tried", HANGS, do="try", name=name)["reason"] is None]
+        for name in there:
+            self.block(self.count, without=name)
+        order, end = random.Random(0), time.monotonic() + seconds
+        kept: dict[str, list[float]] = {name: [] for name in ("", *there)} if there else {}
+        while kept and (time.monotonic() < end or len(kept[""]) < TURNS):
+            for name in order.sample(list(kept), len(kept)):
+                each = self.block(self.count, without=name or None).each(self.one_thread)
+                kept[name].append(fmean(_regular(each)))
+        if kept:
+            self.recording.program["trials"] = kept
+
     def _knock(self) -> None:
         """Check that each parameter or module of --knock-out can be left out. Raises UsageError if not."""
         for path in self.script.knock_out:
@@ -281,16 +317,49 @@ class ScriptObserver(Observer):
                     self.traced_level("P1", spans=True)
                 if self.sampler:
                     self.traced_level("P2", samples=True)
+                self._lines()
         self.unread.append(self.seen)
 
     def _p0(self) -> None:
-        self.level("P0", self.plain(self.undisturbed(self.count)))
+        block = self.undisturbed(self.count)
+        self._sampled("long lines", block)
+        self.level("P0", self.plain(block))
+
+    def plain(self, block: Block) -> float:
+        """Record a plain block, with the seconds of each step; from three times their median on, a step is long."""
+        each = block.each(self.one_thread)
+        self.seen.plain.append(each)
+        self.long = max(LONG * median(each), median(each) + MORE)
+        return super().plain(block)
 
     def watched_level(self, spans: bool = True) -> Block:
         """Run a block with all instruments; keep its data with the traced events, and return it."""
         block = super().watched_level(spans)
         self.seen.events = reply.events(block.reply)
         return block
+
+    def _lines(self) -> None:
+        """Run a block in which the script's lines are sampled, and add their seconds of a step to the recording."""
+        self._sampled("lines", self.block(self.count, lines=0.0))
+
+    def _sampled(self, name: str, block: Block) -> None:
+        kept = self.recording.program.setdefault(name, {"steps": 0, "lines": {}})
+        kept["steps"] += self.count + self.skip
+        for file, line, function, text, seconds in block.reply["lines"]:
+            row = kept["lines"].setdefault(f"{file}:{line}", [function, text, 0.0])
+            row[2] += seconds
+
+    def traced_seconds(self, block: Block) -> float:
+        """Return the mean seconds of a traced step, without long steps."""
+        return fmean(_regular(block.each(self.one_thread)))
+
+    def _count(self, each: Sequence[float]) -> None:
+        """Count the steps of a block and the long ones among them."""
+        short = _regular(each)
+        added = {"steps": len(each), "long": len(each) - len(short), "seconds": sum(each)}
+        kept = self.recording.program.setdefault("counted", {})
+        for name, value in {**added, "long seconds": sum(each) - sum(short)}.items():
+            kept[name] = kept.get(name, 0) + value
 
     def _without(self, path: str) -> None:
         """Run a block without the parameter's gradient or the module at `path`, and record its level."""
@@ -307,13 +376,18 @@ class ScriptObserver(Observer):
         return block
 
     def block(self, count: int, spans: bool = False, samples: bool = False, **more: Any) -> Block:
-        """Run a block of steps; `more`: `shapes` recorded, `without` a parameter or module, library `logs`."""
+        """Run a block of steps; `more`: see macro/agent/blocks.py.
+
+        That is `shapes` recorded, `without` a parameter or module or with a trial, library `logs`, and `lines` of steps
+        that have taken so many seconds."""
         fifos = self.sampler.fifos if self.sampler and samples else None
         request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": False}
+        request["lines"] = None if spans or samples else self.long
         before, began = load.others(), time.monotonic()
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
         block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
+        self._count(block.each(self.one_thread))
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
         return block
@@ -350,3 +424,9 @@ class ScriptObserver(Observer):
         patience = None if self.script.stop == "never" else time.monotonic() + ENDING
         while not self.program.wait() and (patience is None or time.monotonic() < patience):
             pass
+
+
+def _regular(each: Sequence[float]) -> list[float]:
+    """Return the steps of a block that are not long."""
+    middle = median(each)
+    return [x for x in each if x <= max(LONG * middle, middle + MORE)]

@@ -54,6 +54,7 @@ class Blocks:
     retaken: int = 0  # blocks that were repeated because memory grew in them
     watched_system: list[float] = field(default_factory=list)  # as `system`, of steps at P3
     load: list[Load] = field(default_factory=list)  # of each block of plain steps
+    plain: list[list[float]] = field(default_factory=list)  # of a script: seconds of each plain step, by block
 
 
 @dataclass
@@ -119,6 +120,12 @@ class Recording:
     def threads(self) -> int:
         """Threads of the program; 1 if not recorded."""
         return int(self.program.get("threads") or 1)
+
+    @property
+    def running(self) -> int:
+        """Threads of the program that can run at once, as its cores are known."""
+        cores = (self.program.get("settings") or {}).get("cores", self.threads)
+        return max(1, min(self.threads, int(cores)))
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean as mean
 from typing import Any, NamedTuple
 
 from macro.timing.entry import FEWEST, HANGS
@@ -35,8 +36,12 @@ class Block(NamedTuple):
 
     def seconds(self, one_thread: bool) -> float:
         """Return the mean seconds of a step: wall time, or with one thread CPU time plus time blocked."""
+        return mean(self.each(one_thread))
+
+    def each(self, one_thread: bool) -> list[float]:
+        """Return the seconds of each step; the time blocked is a mean over the block."""
         taken = [cpu + blocked if one_thread else end - start for start, end, cpu, blocked in self.rows]
-        return sum(taken) * 1e-9 / len(taken)
+        return [nanoseconds * 1e-9 for nanoseconds in taken]
 
 
 class Observer:
@@ -94,7 +99,11 @@ class Observer:
     def traced_level(self, name: str, spans: bool = False, samples: bool = False) -> None:
         """Run a block with these instruments, and record its times at level `name`."""
         block = self.block(self.traced if spans else self.count, spans, samples)
-        self.level(name, block.seconds(self.one_thread))
+        self.level(name, self.traced_seconds(block))
+
+    def traced_seconds(self, block: Block) -> float:
+        """Return the mean seconds of a traced step."""
+        return block.seconds(self.one_thread)
 
     def watched_level(self, spans: bool = True) -> Block:
         """Run a block with all instruments in which memory does not grow; keep its data and return it."""
@@ -102,7 +111,7 @@ class Observer:
         self.seen.steps = [(start, end, cpu * 1e-9, blocked * 1e-9) for start, end, cpu, blocked in block.rows]
         self.seen.spans = list(block.spans)
         self.seen.watched_system.append(block.system)
-        self.level("P3", block.seconds(self.one_thread))
+        self.level("P3", self.traced_seconds(block))
         return block
 
     def sampled(self) -> None:

@@ -43,7 +43,7 @@ def test_a_sample_belongs_to_the_innermost_span_with_rows() -> None:
 
 def test_a_span_without_rows_is_no_place_but_tells_what_it_does() -> None:
     (found,) = locate([span(0, 10, column="copy")], [sample(5)])
-    assert found == Place((), "copy", False)
+    assert found == Place((), "copy", False, "x")
 
 
 def test_at_a_border_the_later_span_counts_and_order_does_not() -> None:

@@ -41,6 +41,8 @@ class Program:
         self.asked.append(request)
         if request["do"] == "heap":
             self.messages.append({"kind": "heap", "done": False})
+        if request["do"] == "try":
+            self.messages.append({"kind": "tried", "reason": "no optimizer"})
         if request["do"] == "block":
             self.messages.append(self._block(request["count"]))
 
@@ -50,7 +52,15 @@ class Program:
         for _ in range(count):
             steps.append([self.now, self.now + STEP, STEP, 0, self.faults.pop(0) if self.faults else 0])
             self.now += STEP
-        return {"kind": "block", "steps": steps, "blocked": 0, "load": self.load, "traced": None, "peak": 1}
+        return {
+            "kind": "block",
+            "steps": steps,
+            "blocked": 0,
+            "load": self.load,
+            "traced": None,
+            "peak": 1,
+            "lines": [],
+        }
 
     def poll(self, patience: float) -> dict[str, Any] | None:
         if self.most < 0 and isinstance(self.last, BaseException):

@@ -1,0 +1,59 @@
+"""Sampling of a program's lines: how long the main thread's innermost line outside libraries has run.
+
+A call that holds the interpreter's lock delays the sample to its end, where the line is still the call's; so a sample
+stands for the time since the sample before. With `after`, only steps that already take so long are sampled.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import names  # beside this file
+
+PERIOD, COARSE = 0.002, 0.01  # seconds between two samples; the second: at least, if only long steps are sampled
+MOST = 12  # lines that are reported
+
+
+class Lines:
+    """A sampler of the thread that makes it, from `start` to `stop`.
+
+    `after`: seconds; `began()`: the step's start on the monotonic clock in nanoseconds, None between steps."""
+
+    def __init__(self, after: float, began: Callable[[], int | None]) -> None:
+        self.after, self.began = after, began
+        self.thread, self.library = threading.get_ident(), names.library_folders()
+        self.seconds: dict[tuple[str, int, str], float] = {}
+        self.over = threading.Event()
+        self.sampler = threading.Thread(target=self._sample, name="kernelgap lines", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self.sampler.start()
+
+    def stop(self) -> list[list[Any]]:
+        """Return [file, line, function, source text, seconds] of the longest lines, the longest first."""
+        self.over.set()
+        self.sampler.join()
+        longest = sorted(self.seconds, key=lambda line: -self.seconds[line])[:MOST]
+        return [[*line, linecache.getline(*line[:2]).strip(), self.seconds[line]] for line in longest]
+
+    def _sample(self) -> None:
+        last = time.monotonic()
+        while not self.over.wait(max(COARSE, self.after / 4) if self.after else PERIOD):
+            began = self.began()
+            if self.after and (began is None or time.monotonic() - began * 1e-9 < self.after):
+                last = time.monotonic()
+                continue
+            frame = sys._current_frames().get(self.thread)
+            while frame is not None and frame.f_code.co_filename.startswith(self.library):
+                frame = frame.f_back
+            now = time.monotonic()
+            if frame is not None:
+                line = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+                self.seconds[line] = self.seconds.get(line, 0.0) + now - last
+            last = now

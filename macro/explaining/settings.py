@@ -1,0 +1,94 @@
+"""Settings of a watched program that are worth a look, by the table settings.toml."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reports.explanation import Breakdown, Trial
+from reports.units import seconds, signed
+
+FEW = 10  # times the numbers of a batch: a gradient is sparse if the table holds more
+HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that costs time: when it is reported, as what, and what to type instead."""
+
+    text: str
+    do: str
+    when: Mapping[str, Any] = field(default_factory=dict)  # facts and their values; all must hold
+    more: Sequence[str] = ()  # two facts, of which the first must exceed the second
+    trial: str = ""  # the name of the trial that makes it, formatted with the facts
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether the setting is to be reported; an unknown fact is no reason."""
+        if any(facts.get(name) != value for name, value in self.when.items()):
+            return False
+        more: list[Any] = [facts.get(name) for name in self.more]
+        return None not in more and (not more or more[0] > more[1])
+
+
+SETTINGS = [Setting(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()]
+
+
+def sentences(breakdown: Breakdown) -> Iterator[str]:
+    """Yield a sentence for each setting that holds, in the order of the table."""
+    facts, tried = facts_of(breakdown), {trial.name: trial for trial in breakdown.trials}
+    for setting in SETTINGS:
+        if setting.holds(facts):
+            trial = tried.get(setting.trial.format(**facts))
+            effect = f", which {effect_of(trial)}" if trial else ""
+            yield f"Setting: {setting.text.format(**facts)}. Do: {setting.do.format(**facts)}{effect}."
+
+
+def effect_of(trial: Trial) -> str:
+    """Format what a trial saved, or that it saved nothing for certain."""
+    if trial.low > 0:
+        return f"saves {seconds(trial.saves)} [{seconds(trial.low)}, {seconds(trial.high)}] of a step, made here"
+    return f"saves nothing for certain, made here: {signed(-trial.saves)} [{signed(-trial.high)}, {signed(-trial.low)}]"
+
+
+def trials(breakdown: Breakdown) -> list[str]:
+    """Return the names of the trials that would make the settings that hold."""
+    facts = facts_of(breakdown)
+    return [x.trial.format(**facts) for x in SETTINGS if x.trial and x.holds(facts)]
+
+
+def facts_of(breakdown: Breakdown) -> dict[str, Any]:
+    """Return what the settings' conditions and texts refer to; a recording without settings has few facts."""
+    seen = dict(breakdown.program.get("settings") or {})
+    loaders = [x for x in seen.get("loaders", ()) if x["in_memory"] and not x["workers"] and x["batch"]]
+    flops, phases = sum(breakdown.types.values()), {cell.phase for cell in breakdown.cells}
+    return {
+        **seen,
+        "threads": breakdown.threads,
+        "double": breakdown.types.get("float64", 0.0) / flops if flops else 0.0,
+        "half": HALF,
+        "from_where": ": torch.set_default_dtype" if seen.get("default_dtype") == "float64" else "",
+        "backward": "backward" in phases,
+        "modules": "forward" in phases,
+        "launched": seen.get("variables", {}).get("OMP_NUM_THREADS") == "1" and seen.get("cores", 1) >= 2,
+        "in_memory": bool(loaders) and any(cell.phase == "data" for cell in breakdown.cells),
+        "batch": loaders[0]["batch"] if loaders else 0,
+        "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
+        "sparse": _sparse(breakdown),
+        "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
+    }
+
+
+def _sparse(breakdown: Breakdown) -> bool:
+    """Return whether a step updates far more numbers than its batch takes from an embedding."""
+    operations = [(cell.phase, x) for cell in breakdown.cells for x in cell.operations if x.shape]
+    taken = [_count(x.shape) for _, x in operations if x.name == "embedding_dense_backward"]
+    updated = [_count(x.shape) for phase, x in operations if phase == "update"]
+    return bool(taken and updated) and max(updated) > FEW * max(taken)
+
+
+def _count(shape: str) -> int:
+    return math.prod(map(int, shape.split("×")))

@@ -1,0 +1,54 @@
+"""Rare long steps apart from regular ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from macro.explaining import long_steps
+from macro.watching.recording import Recording, Watched
+
+COUNTED = {"steps": 300, "long": 3, "seconds": 3.9, "long seconds": 0.9}
+LINES = {"steps": 300, "lines": {"/x/train.py:88": ["main", "evaluate()", 0.8], "/x/train.py:80": ["main", "f()", 0.1]}}
+
+
+def described(**changed: Any) -> object:
+    return long_steps.describe(Recording({"counted": {**COUNTED, **changed}, "long lines": LINES}))
+
+
+def test_they_are_described_with_their_share_and_line() -> None:
+    long = described()
+    assert long is not None
+    assert vars(long) == {
+        "count": 3,
+        "every": 100.0,
+        "seconds": pytest.approx(0.3),
+        "share": pytest.approx(0.9 / 3.9),
+        "place": "/x/train.py:88",
+        "text": "evaluate()",
+    }
+
+
+@pytest.mark.parametrize("changed", [{"long": 1}, {"long": 40}, {"long seconds": 0.05}, {"steps": 19}])
+def test_few_steps_or_little_time_are_no_class(changed: dict[str, Any]) -> None:
+    assert described(**changed) is None
+
+
+def test_a_recording_that_counts_none_has_none() -> None:
+    assert long_steps.describe(Recording({})) is None
+
+
+def test_regular_steps_are_left() -> None:
+    steps = [(i * 10**9, i * 10**9 + (400 if i == 2 else 8) * 10**6, 0.0, 0.0) for i in range(4)]
+    process = Watched(
+        levels={"P0": [0.005, 0.104], "P3": [0.1]},
+        plain=[[0.005] * 3, [0.005, 0.005, 0.302], [0.4]],
+        steps=steps,
+        rounds=[0, 0, 1, 1],
+    )
+    left = long_steps.regular(process)
+    assert left.levels["P0"] == pytest.approx([0.005, 0.005]) and left.levels["P3"] == [0.1]
+    assert left.steps == [steps[0], steps[1], steps[3]] and left.rounds == [0, 0, 1]
+    assert long_steps.regular(Watched()) == Watched()
+    assert long_steps.regular(Watched(plain=[[0.3, 0.005]]), [process]).levels["P0"] == [0.005]

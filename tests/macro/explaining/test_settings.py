@@ -1,0 +1,143 @@
+"""Settings and advice by facts of a step: each rule where it must be said, and not where it must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from macro.explaining import advice, settings
+from reports.explanation import Breakdown, Line, Operation, Part, Trial
+from tests.explanations import breakdown
+
+QUIET: dict[str, Any] = {
+    "anomaly": False, "deterministic": False, "onednn": True, "gradients": True, "tracer": False, "cores": 2.0,
+    "default_dtype": "float32", "loaders": [], "variables": {},
+    "optimizers": [{"kind": "Adam", "tensors": 4, "fused": None, "foreach": None, "fusible": True}],
+}  # fmt: skip
+LOADER = {"workers": 0, "batch": 64, "pinned": False, "persistent": False, "dataset": "TensorDataset"}
+STEP = 0.1  # seconds
+
+
+def cell(phase: str, column: str, seconds: float = STEP / 2, *operations: Operation) -> Part:
+    row = f"net {phase}"
+    return Part(row, "net", phase, column, seconds, seconds, seconds, None, None, "", None, None, operations=operations)
+
+
+TRAINING = (cell("forward", "gemm"), cell("backward", "gemm"), cell("update", "optimizer"))
+
+
+def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None, **more: Any) -> Breakdown:
+    program = {**breakdown().program, "framework": "pytorch", "version": "2.13", "settings": {**QUIET, **(seen or {})}}
+    return replace(breakdown(), cells=cells, program=program, step={"a": STEP}, **more)
+
+
+@pytest.mark.parametrize(
+    ("said", "seen", "more"),
+    [
+        ("anomaly detection is on", {"anomaly": True}, {}),
+        ("deterministic algorithms are on", {"deterministic": True}, {}),
+        ("oneDNN is switched off", {"onednn": False}, {}),
+        ("sys.settrace", {"tracer": True}, {}),
+        ("8 threads share the 2 cores", {}, {"threads": 8}),
+        ("75% of the FLOP are computed in float64", {}, {"types": {"float64": 3.0, "float32": 1.0}}),
+        (": torch.set_default_dtype", {"default_dtype": "float64"}, {"types": {"float64": 3.0}}),
+        ("OMP_NUM_THREADS=1 is set", {"variables": {"OMP_NUM_THREADS": "1"}}, {"threads": 1}),
+        ("no step runs backward", {}, {"cells": TRAINING[:1]}),
+        (
+            "collects batches of 64 sample by sample",
+            {"loaders": [{**LOADER, "in_memory": True}]},
+            {"cells": (*TRAINING, cell("data", "data"))},
+        ),
+    ],
+)
+def test_a_setting_is_reported_where_it_holds_alone(said: str, seen: dict[str, Any], more: dict[str, Any]) -> None:
+    quiet = {"threads": 2, "types": {"float32": 1.0}}
+    found = list(settings.sentences(step(seen=seen, **{**quiet, **more})))
+    assert len(found) == 1 and said in found[0] and found[0].startswith("Setting: ") and " Do: " in found[0]
+    assert not list(settings.sentences(step(**quiet)))
+
+
+def test_a_recording_without_settings_reports_none() -> None:
+    plain = replace(step(threads=2), program=breakdown().program)
+    assert not [x for x in settings.sentences(plain) if "thread" in x or "anomaly" in x]
+
+
+def tries(of: Breakdown) -> str:
+    return "\n".join(x for x in advice.sentences(of) if x.startswith(("To try", "Not worth")))
+
+
+@pytest.mark.parametrize(
+    ("said", "cells", "there"),
+    [
+        ("less dropout", (cell("forward", "random numbers", 0.05, Operation("bernoulli_", 0.04, 1)),), True),
+        ("less dropout", (cell("script", "random numbers", 0.05, Operation("normal_", 0.05, 1)),), False),
+        (
+            "channels last",
+            (cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×9×9")),),
+            True,
+        ),
+        (
+            "channels last",
+            (cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×9")),),
+            False,
+        ),
+        ("rows added as a whole", (cell("forward", "copy", 0.05, Operation("scatter_add_", 0.05, 1, "80×64")),), True),
+        ("rows added as a whole", (cell("forward", "copy", 0.05, Operation("copy_", 0.05, 1, "80×64")),), False),
+        (
+            "sparse gradients",
+            (
+                cell("backward", "embedding", 0.05, Operation("embedding_dense_backward", 0.01, 1, "64×32")),
+                cell("update", "optimizer", 0.05, Operation("addcmul_", 0.05, 1, "9000×32")),
+            ),
+            True,
+        ),
+        (
+            "sparse gradients",
+            (
+                cell("backward", "embedding", 0.05, Operation("embedding_dense_backward", 0.01, 1, "64×32")),
+                cell("update", "optimizer", 0.05, Operation("addcmul_", 0.05, 1, "90×32")),
+            ),
+            False,
+        ),
+    ],
+)
+def test_advice_depends_on_what_was_called(said: str, cells: tuple[Part, ...], there: bool) -> None:
+    assert (f"To try: {said}" in tries(step(cells))) is there
+
+
+def test_a_bound_is_all_that_the_remedy_may_touch() -> None:
+    cells = (cell("update", "dispatch", 0.02), cell("update", "optimizer", 0.03), cell("forward", "gemm", 0.05))
+    assert "a fused optimizer: saves at most 50.0 ms" in tries(step(cells))
+    fused = [{**QUIET["optimizers"][0], "fused": True}]
+    assert "a fused optimizer" not in tries(step(cells, {"optimizers": fused}))
+
+
+def test_whole_batches_are_said_in_place_of_workers() -> None:
+    cells = (cell("data", "data"),)
+    assert "DataLoader(num_workers" in tries(step(cells))
+    assert "DataLoader(num_workers" not in tries(step(cells, {"loaders": [{**LOADER, "in_memory": True}]}))
+
+
+def test_a_list_of_arrays_is_known_by_its_line() -> None:
+    line = Line("train.py", 12, "<module>", "x = torch.tensor([random.choice(b) for _ in range(32)])", 0.06)
+    assert "one array in place of a list: saves at most 60.0 ms" in tries(step(lines=(line,)))
+    assert "one array" not in tries(step(lines=(replace(line, text="x = torch.tensor(32)"),)))
+
+
+@pytest.mark.parametrize(
+    ("low", "said"),
+    [
+        (0.001, "To try: a fused optimizer: saves 2.00 ms [1.00 ms, 3.00 ms] of a step, made here."),
+        (-0.001, "Not worth it: a fused optimizer saves nothing for certain, made here: −2.00 ms [−3.00 ms, +1.00 ms]"),
+    ],
+)
+def test_what_was_tried_is_said_with_its_saving(low: float, said: str) -> None:
+    of = step(trials=(Trial("fused", 0.002, low, 0.003),))
+    assert said in tries(of) and "at most 50.0 ms" not in tries(of)
+
+
+def test_settings_are_tried_first_then_the_largest_bounds() -> None:
+    assert advice.trials(step(seen={"anomaly": True}, threads=8)) == ["threads=2", "anomaly=off"]
+    assert advice.trials(step(threads=2)) == ["fused"]

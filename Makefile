@@ -3,7 +3,7 @@ NEW := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p $(NEW) 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: help setup run test test-all bare check gpu wheels heavy soak reference golden docs clean
+.PHONY: help setup run test test-all bare check gpu wheels heavy soak cases reference golden docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -61,6 +61,9 @@ heavy: .venv/done ## MKL, torch, Numba, cffi, pyFFTW, oneDNN with Winograd, ncnn
 soak: .venv/done ## the figures that issues promise, measured: three or four hours, on a quiet machine
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python -m tests.soak
+
+cases: .venv/done ## public complaints about slow programs, explained with clocks: which reports are right (6 minutes)
+	$(BIN)/python -m tests.cases
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)
 	for net in fcn-s fcn-r; do \

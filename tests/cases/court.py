@@ -1,0 +1,41 @@
+"""Cases as data, and the judgment of a report: what it must say, what first, and what it must not."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FIRST = 4  # lines of a report that count as its beginning
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script and the patterns of its report."""
+
+    name: str
+    source: str  # a public report of the like
+    first: Sequence[str] = ()
+    must: Sequence[str] = ()
+    must_not: Sequence[str] = ()
+
+    @property
+    def script(self) -> Path:
+        """The script's file."""
+        return HERE / "scripts" / f"{self.name}.py"
+
+    def faults(self, report: str) -> Iterator[str]:
+        """Yield what is wrong with a report."""
+        begin = "\n".join(report.splitlines()[:FIRST])
+        yield from (f"not first: {x}" for x in self.first if not re.search(x, begin))
+        yield from (f"missing: {x}" for x in self.must if not re.search(x, report))
+        yield from (f"said: {x}" for x in self.must_not if re.search(x, report))
+
+
+def cases() -> list[Case]:
+    """Return all cases, by name."""
+    table = tomllib.loads((HERE / "cases.toml").read_text("utf-8"))
+    return [Case(name, **fields) for name, fields in sorted(table.items())]

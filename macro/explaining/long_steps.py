@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from macro.watching.program import LONG, MORE
 from macro.watching.recording import Recording, Watched
+from macro.watching.regular import limit
 from reports.explanation import LongSteps
 
 FEWEST, STEPS = 2, 20  # long steps, and steps in all, from which on the long ones are a class
@@ -40,7 +40,7 @@ def regular(process: Watched, others: Sequence[Watched] = ()) -> Watched:
     if not every:
         return process
     middle = median(every)
-    least = max(LONG * middle, middle + MORE)
+    least = limit(every)
     plain = [fmean(short) for block in process.plain if (short := [x for x in block if x <= least])]
     traced = median((end - start) * 1e-9 for start, end, *_ in process.steps) if process.steps else middle
     kept = [i for i, (a, b, *_) in enumerate(process.steps) if (b - a) * 1e-9 <= least * max(1.0, traced / middle)]

@@ -9,16 +9,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import IO, Any, TypeAlias
 
 from kernels import heap
 from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
 from macro.timing.entry import HANGS
-from macro.watching import ends, library_log, load, perf, reply, rounds
+from macro.watching import ends, library_log, load, perf, reply, rounds, trials
 from macro.watching.ends import Ended
 from macro.watching.recording import Recording, Watched
+from macro.watching.regular import add_lines, limit, regular
+from macro.watching.regular import count as count_steps
 from macro.watching.rounds import MANY, SELDOM, Block, Observer
 from macro.watching.script import Program, Script
 from micro.worker.client import Died
@@ -32,8 +34,6 @@ SETTLING = 15.0  # seconds to wait at most for the heap to settle
 TRACED = 3  # discarded blocks with all instruments, before the first round
 LEAST = 2  # rounds that an interval needs
 STARTED = 6  # blocks on the heap that the program starts with
-TRYING, TURNS = 0.2, 6  # share of the budget for trials of advice; turns of the trials, at least
-LONG, MORE = 3.0, 0.01  # times the median, and seconds more: longer steps are long
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
 Reply: TypeAlias = dict[str, Any]
@@ -78,10 +78,9 @@ def watch(
                     look.settle()
             block = sum(look.block_seconds for look in looks)
             say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
-            _rounds(looks, keep, 1 - TRYING if after else 1.0)
+            _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
             if after:
-                _tried(looks, after.advised)
-                _beside(looks, after.largest)
+                _afterwards(looks, after)
         except Ended:
             pass  # the rounds until then count: each observer has recorded the end's reason
         except (KeyboardInterrupt, SystemExit):
@@ -116,21 +115,15 @@ def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]
             keep([look.recording for look in looks])
 
 
-def _tried(looks: Sequence[ScriptObserver], advised: Callable[[Recording], Sequence[str]]) -> None:
-    """Make the advised trials of each script, in its steps."""
-    for look in looks:
-        with look.record_end():
-            look.read()
-            look.trials(advised(look.recording), TRYING * look.script.seconds)
-
-
-def _beside(looks: Sequence[ScriptObserver], largest: Callable[[Recording], Sequence[dict[str, Any]]]) -> None:
-    """Record the logs of PyTorch's libraries, and time the largest operations in isolation."""
+def _afterwards(looks: Sequence[ScriptObserver], after: After) -> None:
+    """Make the advised trials, record the logs of PyTorch's libraries, and time the largest operations in isolation."""
     for look in looks:
         with look.record_end():
             if look.torch:
+                look.read()
+                look.trials(after.advised(look.recording), trials.SHARE * look.script.seconds)
                 look.logged()
-                look.again(largest(look.recording))
+                look.again(after.largest(look.recording))
 
 
 class ScriptObserver(Observer):
@@ -270,18 +263,13 @@ class ScriptObserver(Observer):
             self.recording.program["again"] = timed
 
     def trials(self, names: Sequence[str], seconds: float) -> None:
-        """Time blocks of steps as they are and with each trial in turns; keep the seconds of a step by trial."""
+        """Time steps as they are and with each trial that the script allows, in turns."""
         there = [name for name in names if self._ask("tried", HANGS, do="try", name=name)["reason"] is None]
-        for name in there:
-            self.block(self.count, without=name)
-        order, end = random.Random(0), time.monotonic() + seconds
-        kept: dict[str, list[float]] = {name: [] for name in ("", *there)} if there else {}
-        while kept and (time.monotonic() < end or len(kept[""]) < TURNS):
-            for name in order.sample(list(kept), len(kept)):
-                each = self.block(self.count, without=name or None).each(self.one_thread)
-                kept[name].append(fmean(_regular(each)))
-        if kept:
-            self.recording.program["trials"] = kept
+        if there:
+            self.recording.program["trials"] = trials.in_turns(self._trial, there, seconds)
+
+    def _trial(self, name: str) -> list[float]:
+        return self.block(self.count, without=name or None).each(self.one_thread)
 
     def _knock(self) -> None:
         """Check that each parameter or module of --knock-out can be left out. Raises UsageError if not."""
@@ -322,14 +310,14 @@ class ScriptObserver(Observer):
 
     def _p0(self) -> None:
         block = self.undisturbed(self.count)
-        self._sampled("long lines", block)
+        add_lines(self.recording.program, "long lines", self.count + self.skip, block.reply["lines"])
         self.level("P0", self.plain(block))
 
     def plain(self, block: Block) -> float:
         """Record a plain block, with the seconds of each step; from three times their median on, a step is long."""
         each = block.each(self.one_thread)
         self.seen.plain.append(each)
-        self.long = max(LONG * median(each), median(each) + MORE)
+        self.long = limit(each)
         return super().plain(block)
 
     def watched_level(self, spans: bool = True) -> Block:
@@ -340,26 +328,12 @@ class ScriptObserver(Observer):
 
     def _lines(self) -> None:
         """Run a block in which the script's lines are sampled, and add their seconds of a step to the recording."""
-        self._sampled("lines", self.block(self.count, lines=0.0))
-
-    def _sampled(self, name: str, block: Block) -> None:
-        kept = self.recording.program.setdefault(name, {"steps": 0, "lines": {}})
-        kept["steps"] += self.count + self.skip
-        for file, line, function, text, seconds in block.reply["lines"]:
-            row = kept["lines"].setdefault(f"{file}:{line}", [function, text, 0.0])
-            row[2] += seconds
+        block = self.block(self.count, lines=0.0)
+        add_lines(self.recording.program, "lines", self.count + self.skip, block.reply["lines"])
 
     def traced_seconds(self, block: Block) -> float:
         """Return the mean seconds of a traced step, without long steps."""
-        return fmean(_regular(block.each(self.one_thread)))
-
-    def _count(self, each: Sequence[float]) -> None:
-        """Count the steps of a block and the long ones among them."""
-        short = _regular(each)
-        added = {"steps": len(each), "long": len(each) - len(short), "seconds": sum(each)}
-        kept = self.recording.program.setdefault("counted", {})
-        for name, value in {**added, "long seconds": sum(each) - sum(short)}.items():
-            kept[name] = kept.get(name, 0) + value
+        return fmean(regular(block.each(self.one_thread)))
 
     def _without(self, path: str) -> None:
         """Run a block without the parameter's gradient or the module at `path`, and record its level."""
@@ -387,7 +361,7 @@ class ScriptObserver(Observer):
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
         block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
-        self._count(block.each(self.one_thread))
+        count_steps(self.recording.program, block.each(self.one_thread))
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
         return block
@@ -424,9 +398,3 @@ class ScriptObserver(Observer):
         patience = None if self.script.stop == "never" else time.monotonic() + ENDING
         while not self.program.wait() and (patience is None or time.monotonic() < patience):
             pass
-
-
-def _regular(each: Sequence[float]) -> list[float]:
-    """Return the steps of a block that are not long."""
-    middle = median(each)
-    return [x for x in each if x <= max(LONG * middle, middle + MORE)]

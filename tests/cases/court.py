@@ -29,6 +29,7 @@ class Case:
 
     def faults(self, report: str) -> Iterator[str]:
         """Yield what is wrong with a report."""
+        report = report[max(0, report.find("A step")) :]  # the script's output comes before
         begin = "\n".join(report.splitlines()[:FIRST])
         yield from (f"not first: {x}" for x in self.first if not re.search(x, begin))
         yield from (f"missing: {x}" for x in self.must if not re.search(x, report))

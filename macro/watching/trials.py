@@ -1,0 +1,24 @@
+"""Blocks of a script's steps as they are and with trials of advice, in turns."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from macro.watching.regular import regular
+
+SHARE, FEWEST = 0.2, 6  # of the budget; turns, at least
+
+
+def in_turns(block: Callable[[str], Sequence[float]], names: Sequence[str], seconds: float) -> dict[str, list[float]]:
+    """Return seconds of a step by trial and block, "" as the script is; `block(name)`: seconds of its steps."""
+    for name in names:
+        block(name)  # the first block of a trial allocates
+    order, end = random.Random(0), time.monotonic() + seconds
+    kept: dict[str, list[float]] = {name: [] for name in ("", *names)}
+    while time.monotonic() < end or len(kept[""]) < FEWEST:
+        for name in order.sample(list(kept), len(kept)):
+            kept[name].append(fmean(regular(block(name))))
+    return kept

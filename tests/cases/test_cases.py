@@ -25,5 +25,6 @@ def test_a_report_is_judged_by_its_beginning_and_its_whole() -> None:
     case = Case("x", "a#1", first=["cause"], must=["do .* made here"], must_not=["dropout"])
     report = "A step.\nThe cause.\n\n\nTo try: do this: saves 1 ms, made here\n"
     assert not [*case.faults(report)]
-    late = "\n" * 4 + report.replace("made here", "at most") + "less dropout"
+    assert not [*case.faults("printed by the script\n" * 4 + report)]
+    late = report.replace("A step.\n", "A step." + "\n" * 4).replace("made here", "at most") + "less dropout"
     assert [*case.faults(late)] == ["not first: cause", "missing: do .* made here", "said: dropout"]

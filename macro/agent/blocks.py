@@ -166,7 +166,7 @@ class Blocks:
         """Prepare a trial; return the reason if it is refused."""
         try:
             self.knocked[name] = trials.trial(self.spans.torch, name)
-        except (trials.Refused, AttributeError) as error:
+        except (knock_out.Refused, AttributeError) as error:
             return str(error)
         return None
 

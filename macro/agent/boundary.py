@@ -6,7 +6,6 @@ At boundaries `blocks.begin()` and `blocks.end()` are called, and `ready(how)` o
 from __future__ import annotations
 
 import functools
-import gc
 import importlib
 import inspect
 import os
@@ -158,8 +157,7 @@ class Optimizers:
 
     def _all(self) -> set[int]:
         """Return the ids of all optimizers that exist."""
-        kind = self.torch.optim.Optimizer
-        return {id(x) for x in gc.get_objects() if issubclass(type(x), kind)}
+        return {id(x) for x in names.instances(self.torch.optim.Optimizer)}
 
 
 class Forward:

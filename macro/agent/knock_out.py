@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """Refusal to leave out a module or parameter; the text is the reason."""
+    """Refusal of a knock-out or a trial; the text is the reason."""
 
 
 class KnockOut:

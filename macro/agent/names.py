@@ -5,6 +5,7 @@ Only references are read: variables of frames, items of containers, attribute di
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -81,6 +82,11 @@ def inside(value: Any, wanted: Any, holds: Holds | None = None) -> str:
         if path:
             return f".{name}.{path}"
     return ""
+
+
+def instances(kind: type) -> list[Any]:
+    """Return all objects of a class that exist in this process."""
+    return [x for x in gc.get_objects() if issubclass(type(x), kind)]
 
 
 def tidy(path: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from typing import Any
+
+import names  # beside this file
 
 DENORMAL = 1e-40  # of float32; times 1 it is 0 if denormal numbers are flushed
 PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "ATEN_", "TORCH_", "PYTORCH_")
@@ -14,12 +15,11 @@ QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
-    """Return switches of PyTorch, cores, loaders, optimizers, hooks and variables; unknown to this PyTorch: None."""
+    """Return switches of PyTorch, cores, loaders, optimizers and variables; unknown to this PyTorch: None."""
     return {
         "anomaly": _called(torch, "is_anomaly_enabled"),
         "deterministic": _called(torch, "are_deterministic_algorithms_enabled"),
         "default_dtype": str(torch.get_default_dtype()).rpartition(".")[2],
-        "matmul_precision": _called(torch, "get_float32_matmul_precision"),
         "onednn": _called(torch._C, "_get_mkldnn_enabled"),
         "flushed": float(torch.full((1,), DENORMAL, dtype=torch.float32).mul(1.0)) == 0.0,
         "gradients": torch.is_grad_enabled(),
@@ -27,20 +27,19 @@ def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
         "cores": cores(),
         "loaders": _loaders(torch),
         "optimizers": [_optimizer(x) for x in optimizers],
-        "hooks": _hooks(torch),
         "variables": {name: x for name, x in os.environ.items() if name.startswith(PREFIXES) or name in NAMES},
     }
 
 
 def cores() -> float:
-    """Return the cores that this process may use, by its affinity and its control group's quota."""
+    """Return the cores that this process may use, by its affinity and its control group's quota; at least 1."""
     allowed = float(len(os.sched_getaffinity(0)))
     try:
         with open(QUOTA) as file:
             quota, period = file.read().split()
     except (OSError, ValueError):
         return allowed
-    return allowed if quota == "max" else min(allowed, float(quota) / float(period))
+    return allowed if quota == "max" else max(1.0, min(allowed, float(quota) / float(period)))
 
 
 def _called(holder: Any, name: str) -> Any:
@@ -49,19 +48,11 @@ def _called(holder: Any, name: str) -> Any:
 
 
 def _loaders(torch: Any) -> list[dict[str, Any]]:
-    """Return the data loaders: workers, batch, pinning, the data set's class, and whether its tensors are in memory."""
+    """Return the data loaders: workers, batch, and whether the data set is tensors in memory."""
     data = torch.utils.data
-    held = [x for x in gc.get_objects() if issubclass(type(x), data.DataLoader)]
     return [
-        {
-            "workers": x.num_workers,
-            "batch": x.batch_size,
-            "pinned": bool(x.pin_memory),
-            "persistent": bool(getattr(x, "persistent_workers", False)),
-            "dataset": type(x.dataset).__name__,
-            "in_memory": isinstance(x.dataset, data.TensorDataset),
-        }
-        for x in held
+        {"workers": x.num_workers, "batch": x.batch_size, "in_memory": isinstance(x.dataset, data.TensorDataset)}
+        for x in names.instances(data.DataLoader)
     ]
 
 
@@ -75,12 +66,3 @@ def _optimizer(optimizer: Any) -> dict[str, Any]:
         "foreach": groups[0].get("foreach"),
         "fusible": "fused" in groups[0],
     }
-
-
-def _hooks(torch: Any) -> int:
-    """Return the number of hooks of modules and of all modules, without those of the suite."""
-    kind = torch.nn.modules.module
-    of_all = len(kind._global_forward_hooks) + len(kind._global_forward_pre_hooks) + len(kind._global_backward_hooks)
-    modules = [x for x in gc.get_objects() if issubclass(type(x), torch.nn.Module)]
-    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return of_all + sum(len(getattr(x, name, ())) for x in modules for name in names)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
-
-class Refused(Exception):
-    """Refusal of a trial; the text is the reason."""
+import names  # beside this file
+from knock_out import Refused
 
 
 def trial(torch: Any, name: str) -> Any:
@@ -41,15 +39,14 @@ class Fused:
     """All optimizers that have a fused form, with it. Raises Refused if none can be fused."""
 
     def __init__(self, torch: Any) -> None:
-        held = [x for x in gc.get_objects() if issubclass(type(x), torch.optim.Optimizer)]
-        groups = [(optimizer, group) for optimizer in held for group in optimizer.param_groups]
-        self.groups = [group for _, group in groups if "fused" in group and not group["fused"]]
+        every = [(x, group) for x in names.instances(torch.optim.Optimizer) for group in x.param_groups]
+        pairs = [(x, group) for x, group in every if "fused" in group and not group["fused"]]
+        self.groups = [group for _, group in pairs]
         self.before = [(group.get("fused"), group.get("foreach")) for group in self.groups]
         if not self.groups:
             raise Refused("no optimizer has a fused form that it does not use")
-        for optimizer, group in groups:
-            if group in self.groups:
-                _check(torch, optimizer, group)
+        for optimizer, group in pairs:
+            _check(torch, optimizer, group)
 
     def apply(self) -> None:
         for group in self.groups:

@@ -49,9 +49,8 @@ class Try:
     unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
     trial: str = ""  # the name of the trial that makes it; empty: none
 
-    def most(self, breakdown: Breakdown) -> float:
-        """Return an upper bound of the seconds of a step that the remedy saves."""
-        facts = settings.facts_of(breakdown)
+    def most(self, breakdown: Breakdown, facts: Mapping[str, Any]) -> float:
+        """Return an upper bound of the seconds of a step that the remedy saves; `facts`: see settings.py."""
         if any(facts.get(x) != value for x, value in self.when.items()):
             return 0.0
         if any(facts.get(x) == value for x, value in self.unless.items()):
@@ -103,7 +102,8 @@ TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
     """Return the remedies that edit the program, by name, with the most seconds of a step that each saves."""
-    return {remedy.name: (remedy.do, remedy.most(breakdown)) for remedy in TRIES if remedy.edit}
+    facts = settings.facts_of(breakdown)
+    return {remedy.name: (remedy.do, remedy.most(breakdown, facts)) for remedy in TRIES if remedy.edit}
 
 
 def sentences(breakdown: Breakdown) -> list[str]:
@@ -307,8 +307,9 @@ def _tries(breakdown: Breakdown) -> Iterator[str]:
 
 def _worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
     """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
+    facts = settings.facts_of(breakdown)
     for remedy in TRIES:
-        if (most := remedy.most(breakdown)) >= WORTH * breakdown.step["a"]:
+        if (most := remedy.most(breakdown, facts)) >= WORTH * breakdown.step["a"]:
             yield most, remedy
 
 

@@ -17,6 +17,7 @@ BYTES = {
     16: "c10::complex<double>",
 }
 SIZES = {name: size for size, names in BYTES.items() for name in names.split("/")}
+LIST = "TensorList"  # type of an input that is a list of tensors
 LISTED, INDEX = 4, 8  # bytes of an element in a list of tensors (type not recorded, float32 assumed), and of an index
 
 
@@ -62,7 +63,7 @@ def tensor_bytes(call: Call, i: int = 0) -> int:
 def read(call: Call, i: int) -> int:
     """Return the bytes to read input `i` once, 0 if it is no tensor; axes of stride 0 count as length 1."""
     shape, strides = call.shapes[i], call.strides[i] if call.strides else ()
-    if call.types[i] == "TensorList":
+    if call.types[i] == LIST:
         return LISTED * sum(count(x) for x in shape)
     steps = strides if len(strides) == len(shape) else [1] * len(shape)
     return SIZES.get(call.types[i], 0) * count(n for n, step in zip(shape, steps, strict=True) if step)
@@ -146,7 +147,7 @@ def _embed(call: Call) -> int:
 def _compute(call: Call) -> int:
     """Return the bytes of an element-wise call: inputs, and the broadcast result in the widest type."""
     name = base(call)
-    if call.types[0] == "TensorList" or call.name.endswith("_"):
+    if call.types[0] == LIST or call.name.endswith("_"):
         return inputs(call) + read(call, 0)
     tensors = [(shape, SIZES[of]) for shape, of in zip(call.shapes, call.types, strict=True) if of in SIZES]
     axes = max(len(shape) for shape, _ in tensors)
@@ -179,7 +180,7 @@ def _update(call: Call) -> int:
 
 def _once(call: Call) -> int:
     """Return the bytes of one pass over the first input. Raises LookupError if it is no tensor."""
-    if call.types[0] not in SIZES and call.types[0] != "TensorList":
+    if call.types[0] not in SIZES and call.types[0] != LIST:
         raise LookupError(call.name)
     return read(call, 0)
 

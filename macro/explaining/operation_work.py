@@ -13,7 +13,19 @@ from typing import Any
 from macro.explaining import modules
 from macro.explaining.attribute import Key
 from macro.explaining.kinds import of_operation
-from macro.explaining.operation_call import PASSES, SIZES, Amount, Call, base, count, only, read, tensor_bytes, windows
+from macro.explaining.operation_call import (
+    LIST,
+    PASSES,
+    SIZES,
+    Amount,
+    Call,
+    base,
+    count,
+    only,
+    read,
+    tensor_bytes,
+    windows,
+)
 from macro.explaining.rows import OUTSIDE
 from macro.watching.recording import Called
 
@@ -26,7 +38,6 @@ LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
 FACTORS |= LINEAR
 # A tensor's type, as the profiler names it, and the name of the type in which a product of such tensors is computed.
 COMPUTED = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
-LIST = "TensorList"  # type of an input that is a list of tensors
 COMPUTED |= dict.fromkeys(("signed char", "unsigned char", "c10::qint8", "c10::quint8"), "int8")
 BACKWARD = "convolution_backward"
 # Indices of the arguments stride, padding, dilation and groups; -1: not an argument, the setting is 1.

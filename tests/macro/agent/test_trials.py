@@ -52,6 +52,17 @@ def test_an_optimizer_is_fused_and_steps_alike_before_and_after() -> None:
     del kept
 
 
+def test_several_groups_of_parameters_are_fused_together() -> None:
+    trials = importlib.import_module("trials")
+    weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizer = torch.optim.SGD([{"params": weights[:1]}, {"params": weights[1:], "lr": 0.2}], 0.1)
+    trial = trials.trial(torch, "fused")
+    trial.apply()
+    assert [group["fused"] for group in optimizer.param_groups] == [True, True]
+    trial.undo()
+    assert not any(group["fused"] for group in optimizer.param_groups)
+
+
 def test_settings_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = importlib.import_module("torch_settings")
     monkeypatch.setenv("OMP_PROC_BIND", "close")

@@ -1,4 +1,4 @@
-"""Settings and advice by facts of a step: each rule where it must be said, and not where it must not."""
+"""Settings and advice by facts of a step: each rule where it must be words, and not where it must not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET: dict[str, Any] = {
     "default_dtype": "float32", "loaders": [], "variables": {},
     "optimizers": [{"kind": "Adam", "tensors": 4, "fused": None, "foreach": None, "fusible": True}],
 }  # fmt: skip
-LOADER = {"workers": 0, "batch": 64, "pinned": False, "persistent": False, "dataset": "TensorDataset"}
+LOADER = {"workers": 0, "batch": 64}
 STEP = 0.1  # seconds
 
 
@@ -34,7 +34,7 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
 
 
 @pytest.mark.parametrize(
-    ("said", "seen", "more"),
+    ("words", "seen", "more"),
     [
         ("anomaly detection is on", {"anomaly": True}, {}),
         ("deterministic algorithms are on", {"deterministic": True}, {}),
@@ -52,10 +52,11 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         ),
     ],
 )
-def test_a_setting_is_reported_where_it_holds_alone(said: str, seen: dict[str, Any], more: dict[str, Any]) -> None:
+def test_a_setting_is_reported_where_it_holds_alone(words: str, seen: dict[str, Any], more: dict[str, Any]) -> None:
     quiet = {"threads": 2, "types": {"float32": 1.0}}
-    found = list(settings.sentences(step(seen=seen, **{**quiet, **more})))
-    assert len(found) == 1 and said in found[0] and found[0].startswith("Setting: ") and " Do: " in found[0]
+    reported = list(settings.sentences(step(seen=seen, **{**quiet, **more})))
+    assert len(reported) == 1 and words in reported[0]
+    assert reported[0].startswith("Setting: ") and " Do: " in reported[0]
     assert not list(settings.sentences(step(**quiet)))
 
 
@@ -69,7 +70,7 @@ def tries(of: Breakdown) -> str:
 
 
 @pytest.mark.parametrize(
-    ("said", "cells", "there"),
+    ("words", "cells", "there"),
     [
         ("less dropout", (cell("forward", "random numbers", 0.05, Operation("bernoulli_", 0.04, 1)),), True),
         ("less dropout", (cell("script", "random numbers", 0.05, Operation("normal_", 0.05, 1)),), False),
@@ -103,8 +104,8 @@ def tries(of: Breakdown) -> str:
         ),
     ],
 )
-def test_advice_depends_on_what_was_called(said: str, cells: tuple[Part, ...], there: bool) -> None:
-    assert (f"To try: {said}" in tries(step(cells))) is there
+def test_advice_depends_on_what_was_called(words: str, cells: tuple[Part, ...], there: bool) -> None:
+    assert (f"To try: {words}" in tries(step(cells))) is there
 
 
 def test_a_bound_is_all_that_the_remedy_may_touch() -> None:
@@ -127,15 +128,15 @@ def test_a_list_of_arrays_is_known_by_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "said"),
+    ("low", "words"),
     [
         (0.001, "To try: a fused optimizer: saves 2.00 ms [1.00 ms, 3.00 ms] of a step, made here."),
         (-0.001, "Not worth it: a fused optimizer saves nothing for certain, made here: −2.00 ms [−3.00 ms, +1.00 ms]"),
     ],
 )
-def test_what_was_tried_is_said_with_its_saving(low: float, said: str) -> None:
+def test_what_was_tried_is_said_with_its_saving(low: float, words: str) -> None:
     of = step(trials=(Trial("fused", 0.002, low, 0.003),))
-    assert said in tries(of) and "at most 50.0 ms" not in tries(of)
+    assert words in tries(of) and "at most 50.0 ms" not in tries(of)
 
 
 def test_settings_are_tried_first_then_the_largest_bounds() -> None:

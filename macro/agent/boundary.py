@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import recorder
 import torch_modules
 
 WARM = 3  # steps
+PATIENT = 5.0  # seconds of an optimizer's step from which on each call of its closure is a step
 MANY, LONG = 50, 10.0  # steps of other optimizers, or seconds, until an optimizer without a step is ignored
 SOON = 1.0  # minimum seconds of warming up
 
@@ -99,15 +101,42 @@ class Optimizers:
         kind.register_optimizer_step_post_hook(self.after)
 
     @untraced
-    def before(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    def before(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Open a span of the update; return the arguments of the step, with its closure in a span of its own."""
         if os.getpid() != self.boundary.pid:
-            return
+            return None
         self._leave(optimizer)  # in case its last step raised
         self.open.append(id(optimizer))
-        if len(self.open) == 1:
-            span = torch_modules.fast(self.torch, torch_modules.UPDATE + self.name(optimizer))
-            self.spans[id(optimizer)] = span
-            span.__enter__()
+        if len(self.open) > 1:
+            return None
+        self._enter(optimizer)
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._closure(args[1], optimizer), *args[2:]), kwargs
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._closure(kwargs["closure"], optimizer)}
+        return None
+
+    def _closure(self, function: Any, optimizer: Any) -> Any:
+        """Return an optimizer's closure in a span; where its step is long, each call but the first ends a step."""
+        began, called = time.time(), [0]
+        how = f"call of {self.name(optimizer)}'s closure"
+
+        @functools.wraps(function)
+        def closure(*args: Any, **kwargs: Any) -> Any:
+            called[0] += 1
+            if self.boundary.how == how or (called[0] > 1 and time.time() - began > PATIENT and self._alone(optimizer)):
+                self._exit(optimizer)  # a span must end under the profiler under which it began
+                self.boundary.end(how)
+                self.boundary.begin(how)
+                self._enter(optimizer)
+            with torch_modules.fast(self.torch, torch_modules.CLOSURE):
+                return function(*args, **kwargs)
+
+        return untraced(closure)
+
+    def _alone(self, optimizer: Any) -> bool:
+        """Return whether calls of this optimizer's closure may be steps: none are marked, no step has ended."""
+        return self.ends and not self.total and self.boundary.how is None and self.open[:1] == [id(optimizer)]
 
     @untraced
     def after(self, optimizer: Any, args: Any, kwargs: dict[str, Any]) -> None:
@@ -129,6 +158,13 @@ class Optimizers:
         """Close the span of an optimizer's step, and forget optimizers that were called inside the step."""
         if id(optimizer) in self.open:
             del self.open[self.open.index(id(optimizer)) :]
+        self._exit(optimizer)
+
+    def _enter(self, optimizer: Any) -> None:
+        span = self.spans[id(optimizer)] = torch_modules.fast(self.torch, torch_modules.UPDATE + self.name(optimizer))
+        span.__enter__()
+
+    def _exit(self, optimizer: Any) -> None:
         span = self.spans.pop(id(optimizer), None)
         if span is not None:
             span.__exit__(None, None, None)
@@ -168,30 +204,20 @@ class Forward:
 
     def __init__(self, torch: Any, boundary: Boundary, alone: Callable[[], bool]) -> None:
         self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, list[Any]()
-        self.depth, self.calls, self.paths = 0, dict[int, int](), torch_modules.Modules(torch)
+        self.calls, self.paths = dict[int, int](), torch_modules.Modules(torch)
         self.root: Any = None
 
     def install(self) -> None:
         kind = self.torch.nn.modules.module
-        self.handles = [
-            kind.register_module_forward_pre_hook(self.before),
-            kind.register_module_forward_hook(self.after, always_call=True),
-        ]
+        self.handles = [kind.register_module_forward_hook(self.after, always_call=True)]
 
     def remove(self) -> None:
         for handle in self.handles:
             handle.remove()
         self.handles = []
 
-    def before(self, module: Any, args: Any) -> None:
-        if not self.paths.compiling():
-            self.depth += 1
-
     def after(self, module: Any, args: Any, output: Any) -> None:
-        if self.paths.compiling():
-            return
-        self.depth = max(0, self.depth - 1)
-        if self.depth or os.getpid() != self.boundary.pid or self.root is not None:
+        if self.paths.compiling() or os.getpid() != self.boundary.pid or self.root is not None or nested():
             return
         self.calls[id(module)] = self.calls.get(id(module), 0) + 1
         if self.calls[id(module)] >= 2 and isinstance(module, self.torch.nn.Module) and self._large(module):
@@ -208,6 +234,15 @@ class Forward:
         if not self.paths.compiling() and self.alone():
             self.boundary.end(f"call of {path}")
             self.boundary.begin(f"call of {path}")
+
+
+def nested() -> bool:
+    """Return whether the module whose hook calls this was itself called by a module."""
+    frame, calls = sys._getframe(1), 0
+    while frame.f_back is not None and calls < 2:
+        frame = frame.f_back
+        calls += frame.f_code.co_name == "_call_impl"
+    return calls > 1
 
 
 def wrapped(function: Any, boundary: Boundary, name: str) -> Any:

@@ -133,9 +133,9 @@ class Watching:
             later.start()
 
     def _later(self) -> None:
-        """After a while without a step, take calls of the root module as steps."""
+        """After a while without a step, and outside an optimizer's, take calls of the root module as steps."""
         end = time.time() + min(PATIENCE, self.job["wait"] / 3)
-        while time.time() < end:
+        while time.time() < end or (self.optimizers and self.optimizers.open):
             time.sleep(LOOK)
             if self.boundary.calls or not self._alone():
                 return

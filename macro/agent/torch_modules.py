@@ -14,6 +14,7 @@ from typing import Any
 import names  # beside this file
 
 MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of the suite's spans
+CLOSURE = "kg/closure"  # span of a closure that an optimizer calls
 STOPPED = "kg/stopped"  # mark of a recomputation that stops early: its last operation only saved its inputs
 NOWHERE = "(checkpoint)"  # path of a checkpoint outside any module
 

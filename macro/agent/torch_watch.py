@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -101,11 +102,13 @@ class Spans:
             self.kind.__exit__ = self.ways[1]
 
     def events(self) -> dict[str, Any]:
-        """Return the events as columns, names as indices into `names`, times in monotonic nanoseconds."""
+        """Return the events as columns, names as indices into `names`, times in monotonic nanoseconds.
+
+        With shapes, `inputs` holds different inputs of operations, and `shapes` an index into them for each event."""
         events, self._events = self._events or [], None
-        numbers = dict[str, int]()
+        numbers, inputs = dict[str, int](), dict[str, int]()
         columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
-        shapes: list[Any] | None = [] if self.shapes else None
+        shapes: list[int] | None = [] if self.shapes else None
         shift = self._shift(events)
         for event in events:
             name = event.name()
@@ -119,8 +122,9 @@ class Spans:
             columns["lane"].append(event.start_thread_id())
             columns["forward"].append(event.fwd_thread_id())
             if shapes is not None:
-                shapes.append(_shapes(event))
-        return {"names": list(numbers), "columns": columns, "shapes": shapes}
+                shapes.append(inputs.setdefault(json.dumps(_shapes(event)), len(inputs)))
+        different = [json.loads(x) for x in inputs]
+        return {"names": list(numbers), "columns": columns, "shapes": shapes, "inputs": different}
 
     def _shift(self, events: Any) -> int:
         """Return the offset of the monotonic clock from the profiler's, in nanoseconds."""

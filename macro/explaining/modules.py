@@ -21,7 +21,8 @@ from macro.watching.recording import Event
 from reports.explanation import Module, Part
 
 FOLDED = 3  # from so many alike siblings on, they are shown as one line
-MODULE, UPDATE, STOPPED = "kg/module/", "kg/update/", "kg/stopped"  # as the agent names its spans
+# Prefixes and names of spans, as the agent writes them.
+MODULE, UPDATE, CLOSURE, STOPPED = "kg/module/", "kg/update/", "kg/closure", "kg/stopped"
 NODE = "autograd::engine::evaluate_function: "
 ACCUMULATES = "AccumulateGrad"
 CHECKPOINT = "CheckpointFunctionBackward"  # reentrant checkpointing: the operations that it calls are recomputed
@@ -55,6 +56,9 @@ class Where:
     def row(self) -> str:
         """The name of the row: path and phase."""
         return f"{self.path} {self.phase}"
+
+
+IN_CLOSURE = Where("(closure)", "script")  # an optimizer's closure, but for its operations
 
 
 @dataclass
@@ -109,7 +113,9 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
             lane = lanes.setdefault(event.lane, _Lane())
             lane.numbers.append((event.sequence, event.start))
             lane.places.append(where)
-        updates = event.name.startswith(UPDATE) or bool(up and up.updates and not event.name.startswith(MODULE))
+        updates = event.name.startswith(UPDATE) or bool(
+            up and up.updates and not event.name.startswith((MODULE, CLOSURE))
+        )
         above.append(_Open(event, where, is_node or bool(up and up.node), updates))
         column = _column(event, updates)
         yield event, where, "dispatch" if column == "gemm" and id(event) in unmade else column
@@ -129,7 +135,9 @@ def _unmade(ordered: Sequence[Event]) -> set[int]:
 
 
 def _where(event: Event, up: _Open | None, lanes: dict[int, _Lane]) -> Where | None:
-    name, around = event.name, up.where if up else None
+    name, around = event.name, up.where if up and up.where is not IN_CLOSURE else None
+    if name == CLOSURE:
+        return IN_CLOSURE
     if name.startswith(MODULE):
         return Where(name[len(MODULE) :], "recompute" if up and up.node else "forward")
     if name.startswith(UPDATE):
@@ -177,7 +185,7 @@ def _column(event: Event, updates: bool) -> str | None:
     name = event.name
     if name.startswith(LOADER):
         return "data"
-    if name.startswith((MODULE, UPDATE, NODE, ZERO, STEP)) or not kinds.known(name):
+    if name.startswith((MODULE, UPDATE, CLOSURE, NODE, ZERO, STEP)) or not kinds.known(name):
         return None
     kind = kinds.of_operation(name) or "dispatch"
     return "optimizer" if updates and kind in ("element-wise", "reduction") else kind

@@ -36,9 +36,10 @@ from macro.timing.entry import TWIN, Entry
 from macro.watching import ends, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import children
-from macro.watching.program import ScriptObserver, watch
+from macro.watching.program import ScriptObserver
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
+from macro.watching.scripts import watch
 from macro.watching.watch import Side
 from reports.record import Note
 from reports.units import counted

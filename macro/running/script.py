@@ -139,7 +139,7 @@ def _watched(
 ) -> tuple[list[Recording], int]:
     """Watch the scripts; return recordings and exit code, after an interrupt the last kept recordings."""
     from macro.explaining import advice, breakdown, witnesses
-    from macro.watching import program
+    from macro.watching import scripts as watching
 
     kept: list[Sequence[Recording]] = []
     due = [0]
@@ -157,11 +157,11 @@ def _watched(
     def advised(recording: Recording) -> Sequence[str]:
         return advice.trials(breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)))
 
-    after = program.After(advised, witnesses.largest)
+    after = watching.After(advised, witnesses.largest)
 
     with tempfile.TemporaryDirectory(prefix="kernelgap-script-") as folder:
         try:
-            return program.watch(scripts, Path(folder), (output, errors), say, seen, after), 0
+            return watching.watch(scripts, Path(folder), (output, errors), say, seen, after), 0
         except (KeyboardInterrupt, SystemExit) as stop:
             if not kept:
                 raise

@@ -1,4 +1,4 @@
-"""A user's script watched in its own loop: blocks of steps plain, with spans, with samples, with both."""
+"""Observer of a user's script in its own loop: blocks of steps plain, with spans, with samples, with both."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from kernels import heap
 from kernels.devices import open_device
-from kernels.errors import LaunchError, Unavailable, UsageError
-from macro.timing.entry import HANGS
-from macro.watching import ends, library_log, load, perf, reply, rounds, trials
+from kernels.errors import LaunchError, UsageError
+from macro.timing.entry import FEWEST, HANGS
+from macro.watching import ends, library_log, load, reply, rounds, trials
 from macro.watching.ends import Ended
 from macro.watching.recording import Recording, Watched
 from macro.watching.regular import add_lines, limit, regular
@@ -24,7 +23,6 @@ from macro.watching.regular import count as count_steps
 from macro.watching.rounds import MANY, SELDOM, Block, Observer
 from macro.watching.script import Program, Script
 from micro.worker.client import Died
-from reports.units import counted
 
 MOST_EVENTS = 12_000  # in a block: reading an event takes some 10 µs
 SHORT = 1.0  # seconds: of shorter steps, the first of each block is discarded
@@ -34,96 +32,11 @@ SETTLING = 15.0  # seconds to wait at most for the heap to settle
 TRACED = 3  # discarded blocks with all instruments, before the first round
 LEAST = 2  # rounds that an interval needs
 STARTED = 6  # blocks on the heap that the program starts with
+SOME, FEW_STEPS, TIGHT = 40, 16, 10.0  # steps that fit in the budget, of TIGHT seconds at least, below which …
+# … fewer steps settle, and below the second none are on the initial heap
 ENDING = 20.0  # seconds for a script to clean up
 Say: TypeAlias = Callable[[str], None]
 Reply: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class After:
-    """Choices of what is measured after the rounds, by their recording."""
-
-    advised: Callable[[Recording], Sequence[str]]  # names of trials
-    largest: Callable[[Recording], Sequence[dict[str, Any]]]  # operations that are timed in isolation
-
-
-def watch(
-    scripts: Sequence[Script],
-    folder: Path,
-    streams: tuple[IO[bytes], IO[bytes]],
-    say: Say,
-    keep: Callable[[Sequence[Recording]], None],
-    after: After | None = None,
-) -> list[Recording]:
-    """Run the scripts in turns until enough of their steps were watched. Raises SuiteError.
-
-    `keep` receives the recordings so far, now and then; `after` chooses what is measured
-    after the rounds; `streams`: for the scripts' output and errors.
-    """
-    began = time.monotonic()
-    with ExitStack() as stack:
-        looks: list[ScriptObserver] = []
-        try:
-            for script in scripts:
-                program = Program(script, folder, *streams)
-                stack.callback(program.close)
-                look = ScriptObserver(script, program, say)
-                with look.record_end():
-                    if not (missing := perf.missing()):
-                        look.sample(folder, stack)
-                    look.begin()
-                    looks.append(look)
-                    if missing and not look.torch:
-                        raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
-                    look.settle()
-            block = sum(look.block_seconds for look in looks)
-            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
-            _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
-            if after:
-                _afterwards(looks, after)
-        except Ended:
-            pass  # the rounds until then count: each observer has recorded the end's reason
-        except (KeyboardInterrupt, SystemExit):
-            if len(looks) == len(scripts):
-                _interrupted(looks, keep)
-            raise
-        finally:
-            for look in looks:
-                look.finish()
-        for look in looks:
-            look.end()
-        return [look.recording for look in looks]
-
-
-def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
-    """Pass the rounds so far to `keep`, if each script has enough rounds for an interval."""
-    for look in looks:
-        look.recording.ended = "interrupted"
-        look.finish()
-    if all(len(look.watched.levels.get("P3", [])) >= LEAST for look in looks):
-        keep([look.recording for look in looks])
-
-
-def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None], share: float) -> None:
-    """Run rounds until this share of the budget is spent and enough rounds are done."""
-    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0)):
-        if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
-            looks[0].say(counted(turn.number, "round"))
-        if turn.read:
-            for look in looks:
-                look.read()
-            keep([look.recording for look in looks])
-
-
-def _afterwards(looks: Sequence[ScriptObserver], after: After) -> None:
-    """Make the advised trials, record the logs of PyTorch's libraries, and time the largest operations in isolation."""
-    for look in looks:
-        with look.record_end():
-            if look.torch:
-                look.read()
-                look.trials(after.advised(look.recording), trials.SHARE * look.script.seconds)
-                look.logged()
-                look.again(after.largest(look.recording))
 
 
 class ScriptObserver(Observer):
@@ -139,6 +52,9 @@ class ScriptObserver(Observer):
         self.since = 0.0, 0.0  # monotonic seconds and CPU seconds of perf when memory had settled
         self.long: float | None = None  # seconds of a plain step from which on its lines are sampled
         self.block_seconds = 0.0  # of the last block, with the work around its steps
+        self.steps = float("inf")  # that fit in the budget
+        self.trying = max(TIGHT, script.seconds) / 10
+        self.heavy = False  # whether a traced step has more than MOST_EVENTS events
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
@@ -220,29 +136,44 @@ class ScriptObserver(Observer):
         took = self.plain(self.block(1))
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
-        self._steady()
-        if self.script.heap is None:
-            self.seen = Watched()
-            for _ in range(STARTED):
-                self.level("P0", self.plain(self.block(self.count)))
-            started, self.seen = self.seen, Watched()
-            if self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]:
-                self.recording.started = started
-            else:
-                self.recording.program["heap"] = "default"
+        self.steps = max(TIGHT, self.script.seconds) / took
+        if self.steps < FEW_STEPS and self.script.heap is None:
+            self.recording.program["heap"] = "default"
+        else:
             self._steady()
+            self._both_heaps()
         if self.torch:
-            traced = self.block(1, spans=True).reply["traced"]
-            most = max(1, len(traced["columns"]["start"]) // (1 + self.skip))
+            recorded = self.block(1, spans=True, shapes=True).reply
+            most = max(1, len(recorded["traced"]["columns"]["start"]) // (1 + self.skip))
+            self.heavy = most > MOST_EVENTS
             self.traced = max(1, min(self.count, MOST_EVENTS // most - self.skip))
-            self.recording.called = reply.called(self.block(1, spans=True, shapes=True).reply)
-            for _ in range(TRACED):  # with a tracer in the heap, memory grows until both have enough
+            self.recording.called = reply.called(recorded)
+            for _ in range(TRACED if self.steps >= SOME else 0):  # the heap grows until a tracer has enough, too
                 self.block(self.traced, spans=True, samples=True)
-            self._steady()
+            if self.steps >= FEW_STEPS:
+                self._steady()
         self._knock()
         if self.sampler:
             self.sampler.renew()
             self.since = time.monotonic(), self.sampler.seconds()
+
+    def _both_heaps(self) -> None:
+        """Time steps on the initial heap, then keep freed memory, unless --heap names a heap."""
+        if self.script.heap is not None:
+            return
+        self.seen = Watched()
+        for _ in range(STARTED if self.steps >= SOME else LEAST):
+            self.level("P0", self.plain(self.block(self.count)))
+        started, self.seen = self.seen, Watched()
+        if self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]:
+            self.recording.started = started
+        else:
+            self.recording.program["heap"] = "default"
+        self._steady()
+
+    def least_rounds(self) -> int:
+        """Return the number of rounds to watch whatever the budget is: fewer where steps are long."""
+        return max(LEAST, min(FEWEST, int(self.steps / 4)))
 
     def logged(self) -> None:
         """Record the seconds of each call that libraries log, in untimed steps."""
@@ -283,8 +214,9 @@ class ScriptObserver(Observer):
             self.recording.program.setdefault("without", {})[path] = about
 
     def _steady(self) -> None:
-        """Run plain blocks until page faults are steady, SETTLING seconds at most."""
-        end, before = time.monotonic() + SETTLING, float("inf")
+        """Run plain blocks until page faults are steady, SETTLING seconds or a quarter of the budget at most."""
+        end = time.monotonic() + min(SETTLING, max(TIGHT, self.script.seconds) / 4)
+        before = float("inf")
         while time.monotonic() < end:
             self.plain(self.block(self.count))
             self.fewest = self.faults
@@ -355,7 +287,8 @@ class ScriptObserver(Observer):
         That is `shapes` recorded, `without` a parameter or module or with a trial, library `logs`, and `lines` of steps
         that have taken so many seconds."""
         fifos = self.sampler.fifos if self.sampler and samples else None
-        request = {"do": "block", "count": count, "skip": self.skip, "fifos": fifos, "spans": spans, "shapes": False}
+        skip = 0 if spans and self.heavy else self.skip
+        request = {"do": "block", "count": count, "skip": skip, "fifos": fifos, "spans": spans, "shapes": False}
         request["lines"] = None if spans or samples else self.long
         before, began = load.others(), time.monotonic()
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})

@@ -26,8 +26,9 @@ def events(reply: Mapping[str, Any]) -> list[Event]:
 def called(reply: Mapping[str, Any]) -> list[Called]:
     """Return the operations of a block's last step, with their shapes."""
     start, end = reply["steps"][-1][:2]
-    pairs = zip(events(reply), reply["traced"]["shapes"], strict=True)
-    return [Called(event, *inputs) for event, inputs in pairs if start <= event.start <= end]
+    traced = reply["traced"]
+    pairs = zip(events(reply), traced["shapes"], strict=True)
+    return [Called(event, *traced["inputs"][i]) for event, i in pairs if start <= event.start <= end]
 
 
 def block(reply: Mapping[str, Any], before: float | None, after: float | None) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ class Observer:
         self.sampler: Sampler | None = None
         self.one_thread, self.seen, self.unread = one_thread, Watched(), list[Watched]()
         self.patience = 5 * HANGS  # seconds for a block
+        self.trying = math.inf  # seconds after which a block is not repeated
         self.count, self.traced = 1, 1  # steps of a block, and of one with spans
         self.faults = 0.0  # page faults of a step in the last block
         self.fewest = 0.0  # page faults of a step in the plain block with the fewest
@@ -76,10 +78,11 @@ class Observer:
         return MANY
 
     def undisturbed(self, count: int, spans: bool = False, samples: bool = False) -> Block:
-        """Run a block in which memory does not grow; after `tries` attempts the last block counts."""
+        """Run a block in which memory does not grow; after `tries` attempts or `trying` seconds the last counts."""
+        end = time.monotonic() + self.trying
         for _ in range(self.tries):
             block = self.block(count, spans, samples)
-            if max(block.faults) <= GROWN * self.fewest + self.few():
+            if max(block.faults) <= GROWN * self.fewest + self.few() or time.monotonic() > end:
                 break
             self.seen.retaken += 1
         return block

@@ -91,19 +91,21 @@ class JsonChild:
 
     def _line(self, end: float) -> bytes | None:
         """Return the next line; None if it has not come by `end`."""
-        while b"\n" not in self._rest:
+        parts = [self._rest]  # joined once: a line may be of many megabytes
+        while b"\n" not in parts[-1]:
             left = end - time.monotonic()
             gone = self._process.poll() is not None  # a grandchild may hold the descriptor open
             if select.select([self._from], [], [], max(0.0, min(left, GLANCE)))[0]:
                 more = os.read(self._from, 1 << 16)
                 if not more:
                     raise self._death()
-                self._rest += more
+                parts.append(more)
             elif gone:
                 raise self._death()
             elif left <= 0:
+                self._rest = b"".join(parts)
                 return None
-        line, _, self._rest = self._rest.partition(b"\n")
+        line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
 
     def _death(self) -> Died:

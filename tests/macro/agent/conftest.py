@@ -40,3 +40,9 @@ def watch(with_torch: None) -> ModuleType:
 
     torch.set_num_threads(1)  # its pool's threads would spin in tests of what a process takes
     return importlib.import_module("torch_watch")
+
+
+@pytest.fixture
+def boundary(with_torch: None) -> ModuleType:
+    """The module `boundary`."""
+    return importlib.import_module("boundary")

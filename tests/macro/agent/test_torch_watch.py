@@ -198,7 +198,7 @@ def test_nothing_is_left_of_looking(watch: ModuleType) -> None:
     assert hooks() == before and during == plain and step() == plain
     assert not looking.modules._open() and looking.events()["shapes"] is None
     looking.stop()  # of what is not looked at: nothing happens
-    assert looking.events() == {"names": [], "columns": {x: [] for x in COLUMNS}, "shapes": None}
+    assert looking.events() == {"names": [], "columns": {x: [] for x in COLUMNS}, "shapes": None, "inputs": []}
 
 
 def test_looking_ends_where_a_step_fails(watch: ModuleType) -> None:

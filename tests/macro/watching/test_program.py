@@ -15,12 +15,13 @@ import pytest
 
 from kernels.errors import LaunchError, SuiteError, Unavailable, UsageError
 from macro.timing.entry import FEWEST
-from macro.watching import ends, kg, load, perf, program, rounds
+from macro.watching import ends, kg, load, perf, program, rounds, scripts
 from macro.watching.ends import Ended
 from macro.watching.load import Load
-from macro.watching.program import ScriptObserver, watch
+from macro.watching.program import ScriptObserver
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Script
+from macro.watching.scripts import watch
 from micro.worker.client import Died
 
 BEGUN = {"kind": "begun"}
@@ -116,7 +117,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
         said: list[str] = []
         if missing is None and fake.messages[:1] != [BEGUN]:
             fake.messages.insert(0, BEGUN)  # read before perf is attached
-        monkeypatch.setattr(program, "Program", lambda *of: fake)
+        monkeypatch.setattr(scripts, "Program", lambda *of: fake)
         monkeypatch.setattr(perf, "missing", lambda: missing)
         monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fake))
         return watch([script], tmp_path, (io.BytesIO(), io.BytesIO()), said.append, keep), said

@@ -1,0 +1,107 @@
+"""Scripts watched in turns, from their start to their end."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kernels.errors import Unavailable
+from macro.watching import ends, perf, rounds, trials
+from macro.watching.ends import Ended
+from macro.watching.program import LEAST, SOME, Say, ScriptObserver
+from macro.watching.recording import Recording
+from macro.watching.script import Program, Script
+from reports.units import counted
+
+
+@dataclass(frozen=True)
+class After:
+    """Choices of what is measured after the rounds, by their recording."""
+
+    advised: Callable[[Recording], Sequence[str]]  # names of trials
+    largest: Callable[[Recording], Sequence[dict[str, Any]]]  # operations that are timed in isolation
+
+
+def watch(
+    scripts: Sequence[Script],
+    folder: Path,
+    streams: tuple[IO[bytes], IO[bytes]],
+    say: Say,
+    keep: Callable[[Sequence[Recording]], None],
+    after: After | None = None,
+) -> list[Recording]:
+    """Run the scripts in turns until enough of their steps were watched. Raises SuiteError.
+
+    `keep` receives the recordings so far, now and then; `after` chooses what is measured
+    after the rounds; `streams`: for the scripts' output and errors.
+    """
+    began = time.monotonic()
+    with ExitStack() as stack:
+        looks: list[ScriptObserver] = []
+        try:
+            for script in scripts:
+                program = Program(script, folder, *streams)
+                stack.callback(program.close)
+                look = ScriptObserver(script, program, say)
+                with look.record_end():
+                    if not (missing := perf.missing()):
+                        look.sample(folder, stack)
+                    look.begin()
+                    looks.append(look)
+                    if missing and not look.torch:
+                        raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
+                    look.settle()
+            block = sum(look.block_seconds for look in looks)
+            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
+            _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
+            if after:
+                _afterwards(looks, after)
+        except Ended:
+            pass  # the rounds until then count: each observer has recorded the end's reason
+        except (KeyboardInterrupt, SystemExit):
+            if len(looks) == len(scripts):
+                _interrupted(looks, keep)
+            raise
+        finally:
+            for look in looks:
+                look.finish()
+        for look in looks:
+            look.end()
+        return [look.recording for look in looks]
+
+
+def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None]) -> None:
+    """Pass the rounds so far to `keep`, if each script has enough rounds for an interval."""
+    for look in looks:
+        look.recording.ended = "interrupted"
+        look.finish()
+    if all(len(look.watched.levels.get("P3", [])) >= LEAST for look in looks):
+        keep([look.recording for look in looks])
+
+
+def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None], share: float) -> None:
+    """Run rounds until this share of the budget is spent and enough rounds are done."""
+    least = min(look.least_rounds() for look in looks)
+    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0), least):
+        if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+            looks[0].say(counted(turn.number, "round"))
+        if turn.read:
+            for look in looks:
+                look.read()
+            keep([look.recording for look in looks])
+
+
+def _afterwards(looks: Sequence[ScriptObserver], after: After) -> None:
+    """Make the advised trials, record the logs of PyTorch's libraries, and time the largest operations in isolation."""
+    for look in looks:
+        with look.record_end():
+            if look.torch and look.steps >= SOME:
+                look.read()
+                look.trials(after.advised(look.recording), trials.SHARE * look.script.seconds)
+                look.logged()
+                look.again(after.largest(look.recording))

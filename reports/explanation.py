@@ -279,6 +279,31 @@ class LongSteps:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Growth of a program's steps with their number, by a trend test."""
+
+    slope: float  # seconds more for each step
+    low: float  # of its 95 % interval
+    high: float
+    first: float  # seconds of the first steps that were watched
+    last: float  # … of the last
+    begin: int  # number of the first step that was watched
+    end: int  # … of the last
+    phase: str = ""  # that grows most
+    of_phase: float = 0.0  # its growth
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The middle half of a program's steps, where they vary."""
+
+    low: float  # seconds
+    high: float
+    fewest: int  # operations of a traced step; 0: unknown
+    most: int
+
+
+@dataclass(frozen=True)
 class Trial:
     """Advice that was followed in some blocks of the program's steps, in turns with unchanged blocks."""
 
@@ -322,6 +347,8 @@ class Breakdown:
     lines: tuple[Line, ...] = ()  # of the program, the longest first
     trials: tuple[Trial, ...] = ()
     long: LongSteps | None = None
+    growth: Growth | None = None
+    spread: Spread | None = None
     busy: float | None = None  # share of its available processor time that other processes took; null: not known
 
     def share(self, name: str) -> float:

@@ -169,6 +169,7 @@ class Watching:
             self.forward.remove()
         facts = loop.observed()
         facts.update(python=sys.version.split()[0], step=how, framework="python", version=sys.version.split()[0])
+        facts["before"] = self.boundary.calls  # steps before watching
         facts["threads"] = recorder.busy(self.boundary.threads)
         if self.torch is not None:
             facts.update(torch_watch.identity(self.torch))

@@ -19,6 +19,7 @@ from reports.explanation import Breakdown, Line, Module, Part, Share, in_type, l
 from reports.units import counted, scaled, seconds, signed
 
 LARGE = 0.05  # least share of a step of a kind or a module that sentences name
+SEVERAL = 1.2  # times as many events from which on steps differ in what they run
 TRIALS = 2  # trials of advice in a watched process, at most
 SOURCE = 60  # characters of a line of source text
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
@@ -96,7 +97,19 @@ def _vendor(breakdown: Breakdown) -> float:
     return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
 
 
-ESTIMATES = {"MKL's vendor check": _vendor, "keep freed memory": _heap, "sparse gradients": _sparse}
+def _grown(breakdown: Breakdown) -> float:
+    """Return what a step takes more than the program's first step, by its growth."""
+    if not (grown := breakdown.growth):
+        return 0.0
+    return breakdown.step["a"] - max(0.0, grown.first - grown.slope * grown.begin)
+
+
+ESTIMATES = {
+    "MKL's vendor check": _vendor,
+    "keep freed memory": _heap,
+    "sparse gradients": _sparse,
+    "no state kept from step to step": _grown,
+}
 TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
 
@@ -112,6 +125,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
         _step(breakdown),
         *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
         *_long(breakdown),
+        *_trend(breakdown),
         *settings.sentences(breakdown),
         *_as_started(breakdown),
         _kinds(breakdown),
@@ -154,6 +168,22 @@ def _long(breakdown: Breakdown) -> Iterator[str]:
             f"One in {long.every:.0f} steps takes {seconds(long.seconds)}{where}: {long.share:.0%} of the time of all "
             f"steps ({counted(long.count, 'such step')} seen). All else is of the regular steps."
         )
+
+
+def _trend(breakdown: Breakdown) -> Iterator[str]:
+    """Yield a sentence on steps that grow, or that vary."""
+    if grown := breakdown.growth:
+        most = f", most of it in {grown.phase} ({signed(grown.of_phase)})" if grown.phase else ""
+        yield (
+            f"Steps grow: {signed(grown.slope)} with each step [{signed(grown.low)}, {signed(grown.high)}], from "
+            f"{seconds(grown.first)} to {seconds(grown.last)} in {grown.end - grown.begin} steps{most}: what a step "
+            "makes is kept for the next. Rows are means over these steps."
+        )
+    if varied := breakdown.spread:
+        counts = (
+            f", with {varied.fewest} to {varied.most} traced events" if varied.most > SEVERAL * varied.fewest else ""
+        )
+        yield f"Steps vary: half of them take {seconds(varied.low)} to {seconds(varied.high)}{counts}. Rows are means."
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, kinds, long_steps, modules, witnesses
+from macro.explaining import advice, certain, gap, kinds, long_steps, modules, trend, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -59,9 +59,15 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     if long:
         started_in = started_in and long_steps.regular(started_in, processes)
         processes = [long_steps.regular(process) for process in processes]
+    grown = trend.growth(processes[-1]) if processes else None
     attributions = [attribute(process, {}, recording.running) for process in processes]
     keys = sorted({key for attribution in attributions for key in attribution.cells})
     rounds = [attribution.by_round(keys) for attribution in attributions]
+    if grown:
+        phase = trend.where(_phases(keys, rounds[-1]), processes[-1].at)
+        grown, started_in = replace(grown, phase=phase[0], of_phase=phase[1]), None
+        rounds = [trend.level(x, process.at) for x, process in zip(rounds, processes, strict=True)]
+        processes = [trend.without(process, grown.slope) for process in processes]
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
     work = work_of(recording.called, ceilings.cache)
@@ -92,6 +98,8 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         ended=recording.ended,
         lines=_lines(recording.program.get("lines")),
         long=long,
+        growth=grown,
+        spread=None if grown or not processes else trend.spread(processes[-1]),
         trials=tuple(_trials(recording.program.get("trials") or {})),
         busy=load.taken([x for process in processes for x in process.load]),
     )
@@ -144,6 +152,15 @@ def _cells(keys: Sequence[Key], rounds: Sequence[Any], attributions: Sequence[At
             )
         )
     return sorted(cells, key=lambda cell: -cell.a)
+
+
+def _phases(keys: Sequence[Key], seconds: Any) -> dict[str, Any]:
+    """Sum the seconds of rounds × cells by phase."""
+    sums: dict[str, Any] = {}
+    for i, (members, _) in enumerate(keys):
+        phase = place(members[0])[1]
+        sums[phase] = sums.get(phase, 0.0) + seconds[:, i]
+    return sums
 
 
 def _operations(key: Key, seconds: float, attributions: Sequence[Attribution], work: Work) -> Iterator[Operation]:

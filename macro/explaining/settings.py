@@ -73,11 +73,14 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "from_where": ": torch.set_default_dtype" if seen.get("default_dtype") == "float64" else "",
         "backward": "backward" in phases,
         "modules": "forward" in phases,
-        "launched": seen.get("variables", {}).get("OMP_NUM_THREADS") == "1" and seen.get("cores", 1) >= 2,
+        "launched": not breakdown.program.get("threads_option")
+        and seen.get("variables", {}).get("OMP_NUM_THREADS") == "1"
+        and seen.get("cores", 1) >= 2,
         "in_memory": bool(loaders) and any(cell.phase == "data" for cell in breakdown.cells),
         "batch": loaders[0]["batch"] if loaders else 0,
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
         "sparse": _sparse(breakdown),
+        "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }
 

@@ -52,6 +52,7 @@ class ScriptObserver(Observer):
         self.since = 0.0, 0.0  # monotonic seconds and CPU seconds of perf when memory had settled
         self.long: float | None = None  # seconds of a plain step from which on its lines are sampled
         self.block_seconds = 0.0  # of the last block, with the work around its steps
+        self.taken = 0  # steps so far
         self.steps = float("inf")  # that fit in the budget
         self.trying = max(TIGHT, script.seconds) / 10
         self.heavy = False  # whether a traced step has more than MOST_EVENTS events
@@ -94,8 +95,10 @@ class ScriptObserver(Observer):
             "arguments": list(script.arguments),
             "interpreter": str(script.python),
             "heap": script.heap or "keep",
+            "threads_option": script.threads,
             **facts,
         }
+        self.taken = facts.get("before", 0)
         version = f"; PyTorch {facts['version']}" if self.torch else ""
         self.say(f"steps end with {facts['step']}{version}")
 
@@ -249,6 +252,7 @@ class ScriptObserver(Observer):
         """Record a plain block, with the seconds of each step; from three times their median on, a step is long."""
         each = block.each(self.one_thread)
         self.seen.plain.append(each)
+        self.seen.at.append(self.taken - len(each))
         self.long = limit(each)
         return super().plain(block)
 
@@ -294,6 +298,7 @@ class ScriptObserver(Observer):
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
         block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
+        self.taken += count + skip
         count_steps(self.recording.program, block.each(self.one_thread))
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes

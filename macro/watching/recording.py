@@ -55,6 +55,7 @@ class Blocks:
     watched_system: list[float] = field(default_factory=list)  # as `system`, of steps at P3
     load: list[Load] = field(default_factory=list)  # of each block of plain steps
     plain: list[list[float]] = field(default_factory=list)  # of a script: seconds of each plain step, by block
+    at: list[int] = field(default_factory=list)  # of a script: number of the first step of each plain block
 
 
 @dataclass

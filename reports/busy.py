@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
+from reports.explanation import Breakdown
 from reports.record import Run
 
 BUSY = 0.2  # share of a case's rounds that lost time (median of all cases) above which it is reported
-TAKEN, HEAVY = 0.1, 0.3  # share of a watched script's processor time above which it is reported, its step unreliable
+OTHERS = 0.05  # cores used by other programs, above which they are reported
+TAKEN, HEAVY = 0.05, 0.3  # share of a watched script's processor time above which it is reported, its step unreliable
 
 
 def sentence(run: Run) -> str | None:
@@ -31,11 +34,34 @@ def sentence(run: Run) -> str | None:
     return " ".join(parts)
 
 
-def step_sentence(share: float | None, threads: int) -> str | None:
-    """Return the remark on processor time taken from a watched script, and the remedy; None if little.
+def disturbs(breakdown: Breakdown) -> bool:
+    """Return whether other programs left a watched script too little of the cores for verdicts on its time."""
+    if (breakdown.busy or 0.0) > TAKEN:
+        return True
+    if breakdown.company is None or breakdown.company <= OTHERS:
+        return False
+    cores = (breakdown.program.get("settings") or {}).get("cores") or math.inf
+    return bool(cores - breakdown.company < min(breakdown.threads, cores))
 
-    `share`: of the processor time available to the script, taken by other processes; None if unknown."""
-    if share is None or share <= TAKEN:
+
+def step_sentences(breakdown: Breakdown) -> list[str]:
+    """Return the remark on other programs beside a watched script, and what is withheld; empty if they were few."""
+    if not disturbs(breakdown):
+        return []
+    share, company, threads = breakdown.busy or 0.0, breakdown.company, breakdown.threads
+    used = f"used {company:.2f} cores and " if company is not None else ""
+    barriers = f" Each barrier of its {threads} threads waits for the slowest: --threads 1 suffers less." * (
+        threads > 1
+    )
+    return [
+        f"This machine was busy: other programs {used}took {share:.0%} of the processor time available to this script."
+        f"{barriers} Advice and trials are withheld: run the command again when the others have ended."
+    ]
+
+
+def pair_sentence(share: float, threads: int) -> str | None:
+    """Return the remark on processor time taken from one of two watched scripts, and the remedy; None if little."""
+    if share <= TAKEN:
         return None
     barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""
     remedy = "use --threads 1, or a quiet machine." if threads > 1 else "Use a quiet machine."

@@ -349,6 +349,7 @@ class Breakdown:
     long: LongSteps | None = None
     growth: Growth | None = None
     spread: Spread | None = None
+    company: float | None = None  # cores that other programs used beside plain steps; null: not known
     busy: float | None = None  # share of its available processor time that other processes took; null: not known
 
     def share(self, name: str) -> float:

@@ -2,128 +2,30 @@
 
 from __future__ import annotations
 
-import math
-import re
-import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from kernels.heap import POLICIES
-from macro.explaining import kinds, settings
+from macro.explaining import kinds, settings, tries
 from macro.explaining.modules import PHASES
 from reports import busy
-from reports.explanation import Breakdown, Line, Module, Part, Share, in_type, large
+from reports.explanation import Breakdown, Line, Module, Share, in_type, large
 from reports.units import counted, scaled, seconds, signed
 
 LARGE = 0.05  # least share of a step of a kind or a module that sentences name
 SEVERAL = 1.2  # times as many events from which on steps differ in what they run
-TRIALS = 2  # trials of advice in a watched process, at most
 SOURCE = 60  # characters of a line of source text
-WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
-KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
     *("layout reorder", "copy", "cast", "clear", "random numbers"),
 )
 
 
-TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
-
-
-@dataclass(frozen=True)
-class Try:
-    """A remedy that may speed up a program, with the edit or variable that applies it; see remedies.toml."""
-
-    name: str
-    do: str  # what the user edits or sets
-    measure: str = ""  # how to measure the saving
-    edit: bool = True  # the program is edited; False: an environment variable is set
-    kinds: Sequence[str] = ()  # kinds of work whose time it saves at most; empty: any
-    phases: Sequence[str] = ()  # phases, likewise
-    called: Sequence[str] = ()  # operations, likewise
-    axes: int = 0  # of these operations' largest input; 0: any
-    line: str = ""  # pattern of the source lines whose time it saves at most
-    when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
-    unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
-    trial: str = ""  # the name of the trial that makes it; empty: none
-
-    def most(self, breakdown: Breakdown, facts: Mapping[str, Any]) -> float:
-        """Return an upper bound of the seconds of a step that the remedy saves; `facts`: see settings.py."""
-        if any(facts.get(x) != value for x, value in self.when.items()):
-            return 0.0
-        if any(facts.get(x) == value for x, value in self.unless.items()):
-            return 0.0
-        if self.name in ESTIMATES:
-            return ESTIMATES[self.name](breakdown)
-        if self.line:
-            return sum(line.seconds for line in breakdown.lines if re.search(self.line, line.text))
-        return sum(self._of(cell) for cell in breakdown.cells)
-
-    def _of(self, cell: Part) -> float:
-        """Return the seconds of a cell that the remedy may save."""
-        if (self.kinds and cell.column not in self.kinds) or (self.phases and cell.phase not in self.phases):
-            return 0.0
-        if not self.called:
-            return cell.a
-        return sum(
-            x.seconds for x in cell.operations if x.name in self.called and self.axes in (0, x.shape.count("×") + 1)
-        )
-
-
-def _heap(breakdown: Breakdown) -> float:
-    if breakdown.started:
-        difference, sure = _kept(breakdown)
-        return difference if sure else 0.0
-    return (
-        sum(share.a for share in breakdown.kinds if share.name == "OS memory")
-        if breakdown.program["heap"] != "keep"
-        else 0.0
-    )
-
-
-def _sparse(breakdown: Breakdown) -> float:
-    """Return the seconds of a dense embedding's gradient and of what clears and updates the parameters."""
-    phases = ("update", "zero")
-    gradients = [x for cell in breakdown.cells for x in cell.operations if x.name == "embedding_dense_backward"]
-    return sum(x.seconds for x in gradients) + sum(cell.a for cell in breakdown.cells if cell.phase in phases)
-
-
-def _vendor(breakdown: Breakdown) -> float:
-    """Return the GEMM seconds above the ceiling if MKL runs its generic (non-Intel) kernels, else 0."""
-    generic = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in breakdown.cells)
-    return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
-
-
-def _grown(breakdown: Breakdown) -> float:
-    """Return what a step takes more than the program's first step, by its growth."""
-    if not (grown := breakdown.growth):
-        return 0.0
-    return breakdown.step["a"] - max(0.0, grown.first - grown.slope * grown.begin)
-
-
-ESTIMATES = {
-    "MKL's vendor check": _vendor,
-    "keep freed memory": _heap,
-    "sparse gradients": _sparse,
-    "no state kept from step to step": _grown,
-}
-TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
-
-
-def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
-    """Return the remedies that edit the program, by name, with the most seconds of a step that each saves."""
-    facts = settings.facts_of(breakdown)
-    return {remedy.name: (remedy.do, remedy.most(breakdown, facts)) for remedy in TRIES if remedy.edit}
-
-
 def sentences(breakdown: Breakdown) -> list[str]:
     """Return all sentences about a step: its time, settings, kinds of work, modules, overhead, then remedies."""
     return [
+        *busy.step_sentences(breakdown),
         _step(breakdown),
-        *filter(None, [busy.step_sentence(breakdown.busy, breakdown.threads)]),
         *_long(breakdown),
         *_trend(breakdown),
         *settings.sentences(breakdown),
@@ -134,7 +36,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
         *_lines(breakdown),
         *_no_work(breakdown),
         *_looking(breakdown),
-        *_tries(breakdown),
+        *([] if busy.disturbs(breakdown) else tries.sentences(breakdown)),
     ]
 
 
@@ -152,10 +54,11 @@ def _step(breakdown: Breakdown) -> str:
     threads = f"{breakdown.threads} thread{'s' * (breakdown.threads > 1)}"
     rate = _rate(breakdown)
     heap = {"keep": "freed memory kept", "default": "the default heap"}.get(str(program["heap"]), "")
+    others = f"; other programs used {breakdown.company:.2f} cores" if (breakdown.company or 0.0) > busy.OTHERS else ""
     return (
         f"A step of {breakdown.name} takes {seconds(breakdown.step['a'])} [{seconds(low)}, {seconds(high)}] within "
         f"this process{rate}. {version}, {threads}, {heap}; a step ends with {program['step']}; "
-        f"{breakdown.rounds} rounds."
+        f"{breakdown.rounds} rounds{others}."
     )
 
 
@@ -206,7 +109,7 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
     if not breakdown.started:
         return
     started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
-    difference, sure = _kept(breakdown)
+    difference, sure = tries.kept(breakdown)
     chance = "" if sure else " (may be chance)"
     yield (
         f"On the initial heap, a step took {seconds(started['seconds'])} "
@@ -214,14 +117,6 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
         f"{faults:.0f}: keeping freed memory changes it by {signed(-difference)}{chance}. Below, freed memory is kept, "
         "as tracing changes the default heap's behavior."
     )
-
-
-def _kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds saved by keeping freed memory, and whether they are significant on an idle machine."""
-    started, step = breakdown.started, breakdown.step["a"]
-    difference = started["seconds"] - step
-    half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
-    return difference, abs(difference) > half and (breakdown.busy or 0.0) <= busy.TAKEN
 
 
 def _kinds(breakdown: Breakdown) -> str:
@@ -317,33 +212,3 @@ def _looking(breakdown: Breakdown) -> Iterator[str]:
         parts.append(f"perf used {perf:.1%} of a core")
     if parts:
         yield f"Watching costs: {', '.join(parts)}{changed}. The step's time is of plain steps, all else of watched."
-
-
-def _tries(breakdown: Breakdown) -> Iterator[str]:
-    """Yield the remedies, the largest first, then those that a trial has shown to save nothing for certain."""
-    tried = {trial.name: trial for trial in breakdown.trials}
-    worth = sorted(_worth(breakdown), key=lambda x: -x[0])
-    for most, remedy in worth:
-        trial = tried.get(remedy.trial)
-        if trial is None or trial.low > 0:
-            measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
-            more = f" Measure: {measure}" if measure else ""
-            effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
-            yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
-    for _, remedy in worth:
-        if (trial := tried.get(remedy.trial)) and trial.low <= 0:
-            yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
-
-
-def _worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
-    """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
-    facts = settings.facts_of(breakdown)
-    for remedy in TRIES:
-        if (most := remedy.most(breakdown, facts)) >= WORTH * breakdown.step["a"]:
-            yield most, remedy
-
-
-def trials(breakdown: Breakdown) -> list[str]:
-    """Return the names of the trials to make: settings first, then the remedies with the largest bounds."""
-    remedies = [remedy.trial for _, remedy in sorted(_worth(breakdown), key=lambda x: -x[0]) if remedy.trial]
-    return [*settings.trials(breakdown), *remedies][:TRIALS]

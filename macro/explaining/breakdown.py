@@ -96,11 +96,12 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
-        lines=_lines(recording.program.get("lines")),
+        lines=_lines(recording.program.get("lines"), step.center),
         long=long,
         growth=grown,
         spread=None if grown or not processes else trend.spread(processes[-1]),
         trials=tuple(_trials(recording.program.get("trials") or {})),
+        company=load.company([x for process in processes for x in process.load]),
         busy=load.taken([x for process in processes for x in process.load]),
     )
     beside = *witnesses.of_process(breakdown, work), *witnesses.knocked_out(breakdown, recording, processes)
@@ -305,12 +306,14 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
     return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its accounting {which}")]
 
 
-def _lines(sampled: Mapping[str, Any] | None) -> tuple[Line, ...]:
-    """Return the sampled lines of a program with their seconds of a step, the longest first."""
+def _lines(sampled: Mapping[str, Any] | None, step: float) -> tuple[Line, ...]:
+    """Return the sampled lines of a program with their seconds of a step, all of them one step at most."""
     if not sampled:
         return ()
+    every = sum(seconds for *_, seconds in sampled["lines"].values()) / sampled["steps"]
+    part = min(1.0, step / every) if every else 1.0  # more: other programs had the cores
     lines = [
-        Line(*_place(place), function, text, seconds / sampled["steps"])
+        Line(*_place(place), function, text, part * seconds / sampled["steps"])
         for place, (function, text, seconds) in sampled["lines"].items()
     ]
     return tuple(sorted(lines, key=lambda line: -line.seconds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from macro.explaining import advice, breakdown, gap, operation_work
+from macro.explaining import breakdown, gap, operation_work, tries
 from macro.explaining.attribute import Attribution, attribute
 from macro.explaining.rows import Row
 from macro.explaining.sentences import Subject, sentences
@@ -149,11 +149,11 @@ def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
 def _busy(sides: Sequence[_Side]) -> list[str]:
     """Return a sentence, if any, that warns of other load, by the side with more of it."""
     shares = [load.taken([x for process in side.processes for x in process.load]) or 0.0 for side in sides]
-    sentence = busy.step_sentence(max(shares), sides[shares.index(max(shares))].recording.threads)
+    sentence = busy.pair_sentence(max(shares), sides[shares.index(max(shares))].recording.threads)
     return [sentence] if sentence else []
 
 
 def _heap(result: gap.Gap) -> list[str]:
     """Return a suggestion to keep freed memory if side A spends significantly more in OS memory."""
     sure = any(bar.name == "OS memory" and bar.gap > 0 for bar in gap.named_bars(result, "cause"))
-    return [f"To try: keep freed memory: start the program with {advice.KEEP}."] if sure else []
+    return [f"To try: keep freed memory: start the program with {tries.KEEP}."] if sure else []

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from macro.explaining.advice import TEXTS
 from macro.explaining.certain import LEAST
 from macro.explaining.gap import Gap, mean, named_bars
+from macro.explaining.tries import TEXTS
 from macro.timing.entry import Entry, Plan
 from macro.watching.watch import Side
 from reports.explanation import Bar, Cell

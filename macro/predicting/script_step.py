@@ -23,10 +23,10 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
 from macro.changes.base import FAULTS, FUNCTIONS, BaselineProfile, Key, ProcessSnapshot, Step
-from macro.explaining.advice import edits
 from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.operation_work import Work, alone, work_of
 from macro.explaining.rows import Row
+from macro.explaining.tries import edits
 from macro.predicting import judged, network_step
 from macro.predicting.judged import PredictedChange, Say
 from macro.predicting.network_step import spread, started_with, steady, symbols

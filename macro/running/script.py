@@ -138,7 +138,7 @@ def _watched(
     scripts: Sequence[Script], outputs: Outputs, say: Callable[[str], None], keep: Callable[[Sequence[Recording]], None]
 ) -> tuple[list[Recording], int]:
     """Watch the scripts; return recordings and exit code, after an interrupt the last kept recordings."""
-    from macro.explaining import advice, breakdown, witnesses
+    from macro.explaining import breakdown, tries, witnesses
     from macro.watching import scripts as watching
 
     kept: list[Sequence[Recording]] = []
@@ -155,7 +155,7 @@ def _watched(
             due[0] = FIRST * rounds
 
     def advised(recording: Recording) -> Sequence[str]:
-        return advice.trials(breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)))
+        return tries.trials(breakdown.taken_apart(recording, 0.0, breakdown.Ceilings(None, None)))
 
     after = watching.After(advised, witnesses.largest)
 

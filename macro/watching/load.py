@@ -17,6 +17,7 @@ class Load(NamedTuple):
     ran: float  # processor time of the script
     queued: float  # waiting time of the script's threads, runnable while another task had the core
     others: float  # CPU time of processes outside the script and this command, also just before the block
+    seconds: float = 0.0  # of the block, with what is just before it
 
 
 def taken(blocks: Sequence[Load]) -> float | None:
@@ -26,9 +27,15 @@ def taken(blocks: Sequence[Load]) -> float | None:
     """
     if not blocks:
         return None
-    ran, queued, others = map(sum, zip(*blocks, strict=True))
+    ran, queued, others, _ = map(sum, zip(*blocks, strict=True))
     lost = min(queued, max(0.0, others))
     return lost / (ran + queued) if ran + queued > 0 else 0.0
+
+
+def company(blocks: Sequence[Load]) -> float | None:
+    """Return the cores that other processes used beside the blocks; None if unknown."""
+    seconds = sum(block.seconds for block in blocks)
+    return max(0.0, sum(block.others for block in blocks)) / seconds if seconds else None
 
 
 def others() -> float | None:

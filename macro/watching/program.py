@@ -296,8 +296,8 @@ class ScriptObserver(Observer):
         request["lines"] = None if spans or samples else self.long
         before, began = load.others(), time.monotonic()
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
-        block = reply.block(answer, before, load.others())
         self.block_seconds = time.monotonic() - began
+        block = reply.block(answer, before, load.others(), self.block_seconds)
         self.taken += count + skip
         count_steps(self.recording.program, block.each(self.one_thread))
         self.faults = sum(block.faults) / count

@@ -31,14 +31,14 @@ def called(reply: Mapping[str, Any]) -> list[Called]:
     return [Called(event, *traced["inputs"][i]) for event, i in pairs if start <= event.start <= end]
 
 
-def block(reply: Mapping[str, Any], before: float | None, after: float | None) -> Block:
-    """Return the reply as a Block. `before`, `after`: CPU seconds of other processes, None if not counted."""
+def block(reply: Mapping[str, Any], before: float | None, after: float | None, seconds: float = 0.0) -> Block:
+    """Return the reply as a Block. `before`, `after`: CPU seconds of others, None if not counted, `seconds` apart."""
     steps = reply["steps"]
     blocked = reply["blocked"] / len(steps)
     load = []
     if reply["load"] and before is not None and after is not None:
         ran, queued = reply["load"]
-        load.append(Load(ran * 1e-9, queued * 1e-9, after - before))
+        load.append(Load(ran * 1e-9, queued * 1e-9, after - before, seconds))
     return Block(
         [(start, end, cpu, blocked) for start, end, cpu, *_ in steps],
         [faults for *_, faults in steps],

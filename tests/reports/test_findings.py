@@ -89,16 +89,29 @@ def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
     assert busy.sentence(both(**({"clock": "wall"} | more))) is None
 
 
-def test_a_busy_script_names_share_and_remedy() -> None:
-    assert busy.step_sentence(None, 1) is None and busy.step_sentence(busy.TAKEN, 2) is None
-    head = "This machine was busy: other processes took 33% of the processor time available to this script. "
-    assert busy.step_sentence(0.334, 1) == head + "Use a quiet machine."
-    barriers = "Each barrier of its 2 threads waits for the slowest: use --threads 1, or a quiet machine."
-    assert busy.step_sentence(0.334, 2) == head + barriers
+@pytest.mark.parametrize(
+    ("busy_share", "company", "threads", "disturbed"),
+    [
+        (None, None, 2, False),
+        (busy.TAKEN, 0.9, 1, False),  # others had a core of their own
+        (0.0, 0.9, 2, True),  # fewer cores were free than threads
+        (0.0, busy.OTHERS, 2, False),
+        (0.334, 0.9, 1, True),
+        (0.334, None, 1, True),  # a recording of before
+    ],
+)
+def test_a_script_is_disturbed_by_what_it_lost_or_lacked(
+    busy_share: float | None, company: float | None, threads: int, disturbed: bool
+) -> None:
+    program = {**BREAKDOWN.program, "settings": {"cores": 2.0}}
+    about = breakdown(busy=busy_share, company=company, threads=threads, program=program)
+    remarks = busy.step_sentences(about)
+    assert busy.disturbs(about) is disturbed is bool(remarks)
+    assert not remarks or ("are withheld" in remarks[0] and ("barrier" in remarks[0]) == (threads == 2))
 
 
 def test_a_busy_script_is_never_strong() -> None:
-    for share, grade in ((None, "strong"), (0.09, "strong"), (0.2, "fair"), (0.5, "weak")):
+    for share, grade in ((None, "strong"), (0.04, "strong"), (0.2, "fair"), (0.5, "weak")):
         quality = step.quality(breakdown(busy=share, residual={"a": 0.001}))
         assert quality.startswith(f"Quality: {grade}: ")
         assert ("a quiet machine" in quality) == (grade != "strong")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import advice, settings
+from macro.explaining import advice, settings, tries
 from reports.explanation import Breakdown, Line, Operation, Part, Trial
 from tests.explanations import breakdown
 
@@ -65,7 +65,7 @@ def test_a_recording_without_settings_reports_none() -> None:
     assert not [x for x in settings.sentences(plain) if "thread" in x or "anomaly" in x]
 
 
-def tries(of: Breakdown) -> str:
+def advised(of: Breakdown) -> str:
     return "\n".join(x for x in advice.sentences(of) if x.startswith(("To try", "Not worth")))
 
 
@@ -105,26 +105,26 @@ def tries(of: Breakdown) -> str:
     ],
 )
 def test_advice_depends_on_what_was_called(words: str, cells: tuple[Part, ...], there: bool) -> None:
-    assert (f"To try: {words}" in tries(step(cells))) is there
+    assert (f"To try: {words}" in advised(step(cells))) is there
 
 
 def test_a_bound_is_all_that_the_remedy_may_touch() -> None:
     cells = (cell("update", "dispatch", 0.02), cell("update", "optimizer", 0.03), cell("forward", "gemm", 0.05))
-    assert "a fused optimizer: saves at most 50.0 ms" in tries(step(cells))
+    assert "a fused optimizer: saves at most 50.0 ms" in advised(step(cells))
     fused = [{**QUIET["optimizers"][0], "fused": True}]
-    assert "a fused optimizer" not in tries(step(cells, {"optimizers": fused}))
+    assert "a fused optimizer" not in advised(step(cells, {"optimizers": fused}))
 
 
 def test_whole_batches_are_said_in_place_of_workers() -> None:
     cells = (cell("data", "data"),)
-    assert "DataLoader(num_workers" in tries(step(cells))
-    assert "DataLoader(num_workers" not in tries(step(cells, {"loaders": [{**LOADER, "in_memory": True}]}))
+    assert "DataLoader(num_workers" in advised(step(cells))
+    assert "DataLoader(num_workers" not in advised(step(cells, {"loaders": [{**LOADER, "in_memory": True}]}))
 
 
 def test_a_list_of_arrays_is_known_by_its_line() -> None:
     line = Line("train.py", 12, "<module>", "x = torch.tensor([random.choice(b) for _ in range(32)])", 0.06)
-    assert "one array in place of a list: saves at most 60.0 ms" in tries(step(lines=(line,)))
-    assert "one array" not in tries(step(lines=(replace(line, text="x = torch.tensor(32)"),)))
+    assert "one array in place of a list: saves at most 60.0 ms" in advised(step(lines=(line,)))
+    assert "one array" not in advised(step(lines=(replace(line, text="x = torch.tensor(32)"),)))
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_list_of_arrays_is_known_by_its_line() -> None:
 )
 def test_what_was_tried_is_said_with_its_saving(low: float, words: str) -> None:
     of = step(trials=(Trial("fused", 0.002, low, 0.003),))
-    assert words in tries(of) and "at most 50.0 ms" not in tries(of)
+    assert words in advised(of) and "at most 50.0 ms" not in advised(of)
 
 
 def test_settings_are_tried_first_then_the_largest_bounds() -> None:
-    assert advice.trials(step(seen={"anomaly": True}, threads=8)) == ["threads=2", "anomaly=off"]
-    assert advice.trials(step(threads=2)) == ["fused"]
+    assert tries.trials(step(seen={"anomaly": True}, threads=8)) == ["threads=2", "anomaly=off"]
+    assert tries.trials(step(threads=2)) == ["fused"]

@@ -263,7 +263,8 @@ def test_load_and_perfs_processor_time_are_recorded(
     path = tmp_path / "x.kg"
     kg.write(recording, path)
     (process,) = kg.read(path).processes
-    assert process.load == [Load(0.008, 0.002, 1.0)] * FEWEST
+    assert [x[:3] for x in process.load] == [(0.008, 0.002, 1.0)] * FEWEST
+    assert load.company(process.load) == pytest.approx(1 / process.load[0].seconds)
 
 
 @pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, ScriptObserver.tries)])

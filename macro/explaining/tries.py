@@ -1,0 +1,148 @@
+"""Remedies for a program's step: which apply, what each saves at most, and what trials of them saved."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.heap import POLICIES
+from macro.explaining import settings
+from reports import busy
+from reports.explanation import Breakdown, Part
+from reports.units import seconds
+
+TRIALS = 2  # trials of advice in a watched process, at most
+WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
+KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
+TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
+
+
+@dataclass(frozen=True)
+class Try:
+    """A remedy that may speed up a program, with the edit or variable that applies it; see remedies.toml."""
+
+    name: str
+    do: str  # what the user edits or sets
+    measure: str = ""  # how to measure the saving
+    edit: bool = True  # the program is edited; False: an environment variable is set
+    kinds: Sequence[str] = ()  # kinds of work whose time it saves at most; empty: any
+    phases: Sequence[str] = ()  # phases, likewise
+    called: Sequence[str] = ()  # operations, likewise
+    axes: int = 0  # of these operations' largest input; 0: any
+    line: str = ""  # pattern of the source lines whose time it saves at most
+    when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
+    unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
+    trial: str = ""  # the name of the trial that makes it; empty: none
+
+    def most(self, breakdown: Breakdown, facts: Mapping[str, Any]) -> float:
+        """Return an upper bound of the seconds of a step that the remedy saves; `facts`: see settings.py."""
+        if any(facts.get(x) != value for x, value in self.when.items()):
+            return 0.0
+        if any(facts.get(x) == value for x, value in self.unless.items()):
+            return 0.0
+        if self.name in ESTIMATES:
+            return ESTIMATES[self.name](breakdown)
+        if self.line:
+            return sum(line.seconds for line in breakdown.lines if re.search(self.line, line.text))
+        return sum(self._of(cell) for cell in breakdown.cells)
+
+    def _of(self, cell: Part) -> float:
+        """Return the seconds of a cell that the remedy may save."""
+        if (self.kinds and cell.column not in self.kinds) or (self.phases and cell.phase not in self.phases):
+            return 0.0
+        if not self.called:
+            return cell.a
+        return sum(
+            x.seconds for x in cell.operations if x.name in self.called and self.axes in (0, x.shape.count("×") + 1)
+        )
+
+
+def kept(breakdown: Breakdown) -> tuple[float, bool]:
+    """Return the seconds saved by keeping freed memory, and whether they are significant on an idle machine."""
+    started, step = breakdown.started, breakdown.step["a"]
+    difference = started["seconds"] - step
+    half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
+    return difference, abs(difference) > half and not busy.disturbs(breakdown)
+
+
+def _heap(breakdown: Breakdown) -> float:
+    if breakdown.started:
+        difference, sure = kept(breakdown)
+        return difference if sure else 0.0
+    return (
+        sum(share.a for share in breakdown.kinds if share.name == "OS memory")
+        if breakdown.program["heap"] != "keep"
+        else 0.0
+    )
+
+
+def _sparse(breakdown: Breakdown) -> float:
+    """Return the seconds of a dense embedding's gradient and of what clears and updates the parameters."""
+    phases = ("update", "zero")
+    gradients = [x for cell in breakdown.cells for x in cell.operations if x.name == "embedding_dense_backward"]
+    return sum(x.seconds for x in gradients) + sum(cell.a for cell in breakdown.cells if cell.phase in phases)
+
+
+def _vendor(breakdown: Breakdown) -> float:
+    """Return the GEMM seconds above the ceiling if MKL runs its generic (non-Intel) kernels, else 0."""
+    generic = any(cell.column == "gemm" and (cell.seen or "").startswith("mkl_blas_def") for cell in breakdown.cells)
+    return sum(share.left or 0.0 for share in breakdown.kinds if share.name == "gemm") if generic else 0.0
+
+
+def _grown(breakdown: Breakdown) -> float:
+    """Return what a step takes more than the program's first step, by its growth."""
+    if not (grown := breakdown.growth):
+        return 0.0
+    return breakdown.step["a"] - max(0.0, grown.first - grown.slope * grown.begin)
+
+
+ESTIMATES = {
+    "MKL's vendor check": _vendor,
+    "keep freed memory": _heap,
+    "sparse gradients": _sparse,
+    "no state kept from step to step": _grown,
+}
+TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
+
+
+def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
+    """Return the remedies that edit the program, by name, with the most seconds of a step that each saves."""
+    facts = settings.facts_of(breakdown)
+    return {remedy.name: (remedy.do, remedy.most(breakdown, facts)) for remedy in TRIES if remedy.edit}
+
+
+def sentences(breakdown: Breakdown) -> Iterator[str]:
+    """Yield the remedies, the largest first, then those that a trial has shown to save nothing for certain."""
+    tried = {trial.name: trial for trial in breakdown.trials}
+    applicable = sorted(worth(breakdown), key=lambda x: -x[0])
+    for most, remedy in applicable:
+        trial = tried.get(remedy.trial)
+        if trial is None or trial.low > 0:
+            measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
+            more = f" Measure: {measure}" if measure else ""
+            effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
+            yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
+    for _, remedy in applicable:
+        if (trial := tried.get(remedy.trial)) and trial.low <= 0:
+            yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
+
+
+def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
+    """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
+    facts = settings.facts_of(breakdown)
+    for remedy in TRIES:
+        if (most := remedy.most(breakdown, facts)) >= WORTH * breakdown.step["a"]:
+            yield most, remedy
+
+
+def trials(breakdown: Breakdown) -> list[str]:
+    """Return the names of the trials to make: settings first, then the remedies with the largest bounds."""
+    if busy.disturbs(breakdown):
+        return []
+    remedies = [remedy.trial for _, remedy in sorted(worth(breakdown), key=lambda x: -x[0]) if remedy.trial]
+    return [*settings.trials(breakdown), *remedies][:TRIALS]

@@ -279,6 +279,15 @@ class LongSteps:
 
 
 @dataclass(frozen=True)
+class CalledIn:
+    """Where an operation of a step is called."""
+
+    paths: tuple[str, ...]  # of modules
+    axes: int  # of its inputs, at most
+    calls: int
+
+
+@dataclass(frozen=True)
 class Growth:
     """Growth of a program's steps with their number, by a trend test."""
 
@@ -345,6 +354,7 @@ class Breakdown:
     sentences: tuple[str, ...] = ()
     ended: str = ""
     lines: tuple[Line, ...] = ()  # of the program, the longest first
+    called: dict[str, CalledIn] = field(default_factory=dict)  # operations by name
     trials: tuple[Trial, ...] = ()
     long: LongSteps | None = None
     growth: Growth | None = None

@@ -210,6 +210,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         return "ended", "" if not code else f"it exited with {stop.code}", code
     except BaseException as error:
+        tried = (watching.blocks.request or {}).get("without")
         watching.blocks.leave()
         kind, value, trace = sys.exc_info()
         while trace is not None and os.path.dirname(
@@ -217,7 +218,7 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         ) == os.path.dirname(os.path.abspath(__file__)):
             trace = trace.tb_next
         traceback.print_exception(kind, value, trace)
-        return "failed", _where(error, trace, job), 1
+        return "failed", _where(error, trace, job) + (f", while {tried} was tried" if tried else ""), 1
 
 
 def _where(error: Any, trace: Any, job: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
         "anomaly": _called(torch, "is_anomaly_enabled"),
         "deterministic": _called(torch, "are_deterministic_algorithms_enabled"),
         "default_dtype": str(torch.get_default_dtype()).rpartition(".")[2],
+        "bf16": _called(torch.cpu, "_is_avx512_bf16_supported") or _called(torch.cpu, "_is_amx_tile_supported"),
         "onednn": _called(torch._C, "_get_mkldnn_enabled"),
         "flushed": float(torch.full((1,), DENORMAL, dtype=torch.float32).mul(1.0)) == 0.0,
         "gradients": torch.is_grad_enabled(),

@@ -1,15 +1,17 @@
-"""Trials of advice: a setting or an optimizer changed for a block of steps, and changed back after it."""
+"""Trials of advice: a setting, an optimizer or a layout changed for a block of steps, and changed back after it."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-import names  # beside this file
+import boundary  # beside this file
+import names
 from knock_out import Refused
 
 
 def trial(torch: Any, name: str) -> Any:
-    """Return a trial by its name: `threads=2`, `anomaly=off`, `deterministic=off` or `fused`. Raises Refused."""
+    """Return a trial by its name, such as `threads=2`, `anomaly=off` or `fused`. Raises Refused."""
     what, _, value = name.partition("=")
     if what == "threads":
         return Switch(torch.set_num_threads, torch.get_num_threads(), int(value))
@@ -17,8 +19,16 @@ def trial(torch: Any, name: str) -> Any:
         return Switch(torch.autograd.set_detect_anomaly, True, False)
     if what == "deterministic":
         return Switch(torch.use_deterministic_algorithms, True, False)
-    if what == "fused":
-        return Fused(torch)
+    if what in ("fused", "foreach"):
+        return Form(torch, what)
+    if what == "batches":
+        return WholeBatches(torch)
+    if what in ("channels_last", "bf16") and "torch._dynamo" in sys.modules and compiled():
+        raise Refused("a compiled module would be compiled again")
+    if what == "channels_last":
+        return ChannelsLast(torch)
+    if what == "bf16":
+        return Bfloat16(torch)
     raise Refused(f"no trial {name}")
 
 
@@ -35,36 +45,138 @@ class Switch:
         self.put(self.before)
 
 
-class Fused:
-    """All optimizers that have a fused form, with it. Raises Refused if none can be fused."""
+def compiled() -> bool:
+    """Return whether a module of the script is compiled."""
+    return bool(names.instances(sys.modules["torch._dynamo"].OptimizedModule))
 
-    def __init__(self, torch: Any) -> None:
+
+class Form:
+    """All optimizers that have a form (fused or foreach), with it. Raises Refused if none can take it."""
+
+    def __init__(self, torch: Any, form: str) -> None:
+        self.form = form
         every = [(x, group) for x in names.instances(torch.optim.Optimizer) for group in x.param_groups]
-        pairs = [(x, group) for x, group in every if "fused" in group and not group["fused"]]
+        pairs = [(x, group) for x, group in every if form in group and not group[form]]
         self.groups = [group for _, group in pairs]
         self.before = [(group.get("fused"), group.get("foreach")) for group in self.groups]
         if not self.groups:
-            raise Refused("no optimizer has a fused form that it does not use")
+            raise Refused(f"no optimizer has a {form} form that it does not use")
         for optimizer, group in pairs:
-            _check(torch, optimizer, group)
+            _check(torch, optimizer, group, form)
 
     def apply(self) -> None:
         for group in self.groups:
-            group["fused"], group["foreach"] = True, False
+            group["fused"], group["foreach"] = self.form == "fused", self.form == "foreach"
 
     def undo(self) -> None:
         for group, (fused, foreach) in zip(self.groups, self.before):
             group["fused"], group["foreach"] = fused, foreach
 
 
-def _check(torch: Any, optimizer: Any, group: dict[str, Any]) -> None:
-    """Step a like optimizer of one small parameter in its fused form. Raises Refused if that fails."""
+class ChannelsLast:
+    """Filters, their gradients and optimizer states as NHWC, and images where convolutions take them."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.handles = torch, list[Any]()
+        self.layers = names.instances(torch.nn.Conv2d)
+        self.filters = [x.weight for x in self.layers]
+        self.states = [x.state for x in names.instances(torch.optim.Optimizer)]
+        last = torch.channels_last
+        if not self.filters or all(x.is_contiguous(memory_format=last) for x in self.filters if max(x.shape[2:]) > 1):
+            raise Refused("no filter is stored as NCHW")
+
+    def apply(self) -> None:
+        self._store(self.torch.channels_last)
+        self.handles = [layer.register_forward_pre_hook(self._images) for layer in self.layers]
+
+    def undo(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        self._store(self.torch.contiguous_format)
+
+    def _images(self, layer: Any, args: Any) -> Any:
+        if not args or args[0].dim() != 4:
+            return None
+        return (args[0].contiguous(memory_format=self.torch.channels_last), *args[1:])
+
+    def _store(self, layout: Any) -> None:
+        for x in self.filters:
+            x.data = x.data.contiguous(memory_format=layout)
+            if x.grad is not None:
+                x.grad = x.grad.contiguous(memory_format=layout)
+            for state in (of[x] for of in self.states if x in of):
+                for name, value in state.items():
+                    if getattr(value, "shape", None) == x.shape:
+                        state[name] = value.contiguous(memory_format=layout)
+
+
+class Bfloat16:
+    """Calls of outermost modules under autocast, and their outputs in the type that they had."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.handles = torch, list[Any]()
+        self.open: Any = None
+
+    def apply(self) -> None:
+        kind = self.torch.nn.modules.module
+        self.handles = [
+            kind.register_module_forward_pre_hook(self._enter),
+            kind.register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def undo(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        if self.open is not None:  # a call was left by an exception
+            self.open[1].__exit__(None, None, None)
+            self.open = None
+
+    def _enter(self, module: Any, args: Any) -> None:
+        if self.open is None and not self.torch.is_autocast_enabled("cpu"):
+            self.open = module, self.torch.autocast("cpu", self.torch.bfloat16)
+            self.open[1].__enter__()
+
+    def _leave(self, module: Any, args: Any, output: Any) -> Any:
+        if self.open is None or self.open[0] is not module or boundary.nested():
+            return None
+        self.open[1].__exit__(None, None, None)
+        self.open = None
+        low = getattr(output, "dtype", None) is self.torch.bfloat16
+        return output.float() if low else None
+
+
+class WholeBatches:
+    """Batches of a data set of tensors in memory, by one index each. Raises Refused where there is no such loader."""
+
+    def __init__(self, torch: Any) -> None:
+        data = torch.utils.data
+        self.kind, self.dataset = data._utils.fetch._MapDatasetFetcher, data.TensorDataset
+        self.collate, self.fetch = data.default_collate, data._utils.fetch._MapDatasetFetcher.fetch
+        loaders = names.instances(data.DataLoader)
+        if not any(isinstance(x.dataset, self.dataset) and not x.num_workers for x in loaders):
+            raise Refused("no loader without workers has a data set of tensors")
+
+    def apply(self) -> None:
+        fetch, kind, collate = self.fetch, self.dataset, self.collate
+
+        def whole_batch(fetcher: Any, indices: Any) -> Any:
+            plain = type(fetcher.dataset) is kind and fetcher.auto_collation and fetcher.collate_fn is collate
+            return [x[indices] for x in fetcher.dataset.tensors] if plain else fetch(fetcher, indices)
+
+        self.kind.fetch = whole_batch
+
+    def undo(self) -> None:
+        self.kind.fetch = self.fetch
+
+
+def _check(torch: Any, optimizer: Any, group: dict[str, Any], form: str) -> None:
+    """Step a like optimizer of one small parameter in this form. Raises Refused if that fails."""
     if any(x.grad is not None and x.grad.is_sparse for x in group["params"]):
         raise Refused("a gradient is sparse")
     options = {name: x for name, x in group.items() if name in optimizer.defaults}
     like = torch.nn.Parameter(torch.ones(2, dtype=group["params"][0].dtype))
     like.grad = torch.ones_like(like)
     try:
-        type(optimizer)([like], **{**options, "fused": True, "foreach": False}).step()
+        type(optimizer)([like], **{**options, "fused": form == "fused", "foreach": form == "foreach"}).step()
     except Exception as error:  # whatever the optimizer raises
         raise Refused(f"{type(error).__name__}: {error}") from None

@@ -15,10 +15,6 @@ from reports.units import counted, scaled, seconds, signed
 LARGE = 0.05  # least share of a step of a kind or a module that sentences name
 SEVERAL = 1.2  # times as many events from which on steps differ in what they run
 SOURCE = 60  # characters of a line of source text
-OVERHEAD = (
-    *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
-    *("layout reorder", "copy", "cast", "clear", "random numbers"),
-)
 
 
 def sentences(breakdown: Breakdown) -> list[str]:
@@ -198,7 +194,9 @@ def _line(line: Line) -> str:
 
 def _no_work(breakdown: Breakdown) -> Iterator[str]:
     """Yield a sentence on the overhead: kinds of work without arithmetic, from 1 % of a step on."""
-    parts = [share for share in breakdown.kinds if share.name in OVERHEAD and share.a >= 0.01 * breakdown.step["a"]]
+    parts = [
+        share for share in breakdown.kinds if share.name in tries.OVERHEAD and share.a >= 0.01 * breakdown.step["a"]
+    ]
     if parts:
         yield "No arithmetic: " + ", ".join(f"{share.name} {seconds(share.a)}" for share in parts) + "."
 

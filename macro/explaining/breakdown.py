@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from macro.explaining import advice, certain, gap, kinds, long_steps, modules, trend, witnesses
+from macro.explaining import advice, called, certain, gap, kinds, long_steps, modules, trend, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -97,6 +97,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
         lines=_lines(recording.program.get("lines"), step.center),
+        called=called.by_name(recording.called),
         long=long,
         growth=grown,
         spread=None if grown or not processes else trend.spread(processes[-1]),
@@ -207,11 +208,9 @@ def _shares(
         low, high = certain.ends(estimate)
         unit = kinds.find(name).unit
         rate = work / busy if work and busy > 0 else None
-        types = _types(done, [((cell.row,), name) for cell in known])
-        least, ceiling = _least(types, ceilings), "multiply-adds"
-        if unit == kinds.BYTES:
-            far = sum(done.far.get(((cell.row,), name), 0.0) for cell in known) >= 0.5 * work
-            least, ceiling = work / ceilings.bytes if ceilings.bytes and work and far else None, "memory"
+        keys_known = [((cell.row,), name) for cell in known]
+        types = _types(done, keys_known)
+        least, ceiling = _floor(keys_known, unit, work, done, ceilings)
         shares.append(
             Share(
                 name=name,
@@ -238,6 +237,20 @@ def _types(work: Work, keys: Iterable[Key]) -> dict[str, float]:
         for name, flops in work.typed.get(key, {}).items():
             typed[name] = typed.get(name, 0.0) + flops
     return dict(sorted(typed.items(), key=lambda item: -item[1]))
+
+
+def _floor(
+    keys: Sequence[Key], unit: str | None, work: float, done: Work, ceilings: Ceilings
+) -> tuple[float | None, str]:
+    """Return the least seconds for a kind's work on this machine, None if unknown, and the ceiling's name."""
+    if unit == kinds.BYTES:
+        far = sum(done.far.get(key, 0.0) for key in keys) >= 0.5 * work
+        return work / ceilings.bytes if ceilings.bytes and work and far else None, "memory"
+    least = _least(_types(done, keys), ceilings)
+    if least is None or not ceilings.bytes:
+        return least, "multiply-adds"
+    thin = sum(done.thin.get(key, 0.0) for key in keys) / ceilings.bytes  # they read more than they compute
+    return least + thin, "memory" if thin > least else "multiply-adds"
 
 
 def _least(types: Mapping[str, float], ceilings: Ceilings) -> float | None:

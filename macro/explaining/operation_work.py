@@ -33,6 +33,7 @@ MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf1
 # Indices of the inputs that are the two factors; a linear layer's second factor is N×K, and may be packed.
 FACTORS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "_scaled_mm": (0, 1), "addmm": (1, 2), "addmv": (1, 2)}
 FACTORS |= {"baddbmm": (1, 2), "addbmm": (1, 2), "_addmm_activation": (1, 2)}
+FEW = 4  # columns or rows of a product that is bound by memory, at most
 LINEAR = {"mkldnn_linear": (0, 1), "_weight_int8pack_mm": (0, 1), "mkldnn::_linear_pointwise": (0, 1)}
 LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
 FACTORS |= LINEAR
@@ -235,6 +236,7 @@ class Work:
     largest: dict[Key, tuple[float, Call]] = field(default_factory=dict)
     typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by data type
     far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that exceed the last-level cache
+    thin: dict[Key, float] = field(default_factory=dict)  # of these, bytes of products of few columns or rows
     shapes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)  # of calls, by row and operation
 
 
@@ -269,6 +271,19 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
         work.largest[key] = size, call
     if done.bytes > cache:
         work.far[key] = work.far.get(key, 0.0) + done.bytes
+        if thin(call):
+            work.thin[key] = work.thin.get(key, 0.0) + done.bytes
+
+
+def thin(call: Call) -> int:
+    """Return the number of matrices of a product of at most FEW columns or rows, which reads more than it computes."""
+    if base(call) not in FACTORS or base(call) in LINEAR:
+        return 0
+    try:
+        batch, m, n, _ = _product(_plain(call))
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        return 0
+    return batch if min(m, n) <= FEW else 0
 
 
 def largest_shape(call: Call) -> str:

@@ -14,6 +14,7 @@ from reports.explanation import Breakdown, Trial
 from reports.units import seconds, signed
 
 FEW = 10  # times the numbers of a batch: a gradient is sparse if the table holds more
+MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
 HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
 
 
@@ -71,7 +72,12 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         **seen,
         "threads": breakdown.threads,
         "double": breakdown.types.get("float64", 0.0) / flops if flops else 0.0,
+        "float16": breakdown.types.get("float16", 0.0) / flops if flops else 0.0,
+        "single": breakdown.types.get("float32", 0.0) > HALF * flops > 0,
+        "bf16": seen.get("bf16") is True,
         "half": HALF,
+        "cores": seen.get("cores") or breakdown.threads,
+        "idle": breakdown.threads < (seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
         "from_where": ": torch.set_default_dtype" if seen.get("default_dtype") == "float64" else "",
         "backward": "backward" in phases,
         "modules": "forward" in phases,
@@ -81,7 +87,11 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "in_memory": bool(loaders) and any(cell.phase == "data" for cell in breakdown.cells),
         "batch": loaders[0]["batch"] if loaders else 0,
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
+        "foreach": any(x["foreach"] is None and x["tensors"] > MANY for x in seen.get("optimizers", ())),
         "sparse": _sparse(breakdown),
+        "several": breakdown.threads > 1,
+        "many": breakdown.threads > (seen.get("cores") or breakdown.threads),
+        "averaged": _together(breakdown, "_softmax", "mean"),
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }
@@ -93,6 +103,12 @@ def _sparse(breakdown: Breakdown) -> bool:
     taken = [_count(x.shape) for _, x in operations if x.name == "embedding_dense_backward"]
     updated = [_count(x.shape) for phase, x in operations if phase == "update"]
     return bool(taken and updated) and max(updated) > FEW * max(taken)
+
+
+def _together(breakdown: Breakdown, *names: str) -> bool:
+    """Return whether one module calls all of these operations."""
+    paths = [set(breakdown.called[name].paths) if name in breakdown.called else set() for name in names]
+    return bool(set.intersection(*paths))
 
 
 def _count(shape: str) -> int:

@@ -17,6 +17,10 @@ from reports.explanation import Breakdown, Part
 from reports.units import seconds
 
 TRIALS = 2  # trials of advice in a watched process, at most
+OVERHEAD = (
+    *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
+    *("layout reorder", "copy", "cast", "clear", "random numbers"),
+)
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
@@ -33,7 +37,9 @@ class Try:
     kinds: Sequence[str] = ()  # kinds of work whose time it saves at most; empty: any
     phases: Sequence[str] = ()  # phases, likewise
     called: Sequence[str] = ()  # operations, likewise
-    axes: int = 0  # of these operations' largest input; 0: any
+    needs: Sequence[str] = ()  # operations that a step must call, alternatives with |
+    together: Sequence[str] = ()  # the same, in one module, whose time it saves at most
+    axes: int = 0  # of the inputs of operations in `called` and `needs`; 0: any
     line: str = ""  # pattern of the source lines whose time it saves at most
     when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
     unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
@@ -45,11 +51,21 @@ class Try:
             return 0.0
         if any(facts.get(x) == value for x, value in self.unless.items()):
             return 0.0
+        if not all(self._paths(breakdown, name, self.axes) for name in self.needs):
+            return 0.0
         if self.name in ESTIMATES:
             return ESTIMATES[self.name](breakdown)
         if self.line:
             return sum(line.seconds for line in breakdown.lines if re.search(self.line, line.text))
-        return sum(self._of(cell) for cell in breakdown.cells)
+        if not self.together:
+            return sum(self._of(cell) for cell in breakdown.cells)
+        paths = set.intersection(*(self._paths(breakdown, name) for name in self.together))
+        return sum(self._of(cell) for cell in breakdown.cells if cell.path in paths)
+
+    def _paths(self, breakdown: Breakdown, names: str, axes: int = 0) -> set[str]:
+        """Return the modules that call one of these operations, on inputs of so many axes."""
+        places = [breakdown.called[name] for name in names.split("|") if name in breakdown.called]
+        return {path for x in places for path in x.paths if axes in (0, x.axes)}
 
     def _of(self, cell: Part) -> float:
         """Return the seconds of a cell that the remedy may save."""
@@ -101,11 +117,19 @@ def _grown(breakdown: Breakdown) -> float:
     return breakdown.step["a"] - max(0.0, grown.first - grown.slope * grown.begin)
 
 
+def _idle(breakdown: Breakdown) -> float:
+    """Return the seconds of arithmetic and of passes that cores without a thread could share."""
+    cores = (breakdown.program.get("settings") or {}).get("cores") or 1
+    shared = sum(share.a for share in breakdown.kinds if share.name not in OVERHEAD)
+    return max(0.0, shared * (1 - breakdown.threads / cores))
+
+
 ESTIMATES = {
     "MKL's vendor check": _vendor,
     "keep freed memory": _heap,
     "sparse gradients": _sparse,
-    "no state kept from step to step": _grown,
+    "detach what is kept": _grown,
+    "more threads": _idle,
 }
 TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 
@@ -118,17 +142,17 @@ def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
 
 def sentences(breakdown: Breakdown) -> Iterator[str]:
     """Yield the remedies, the largest first, then those that a trial has shown to save nothing for certain."""
-    tried = {trial.name: trial for trial in breakdown.trials}
+    tried, facts = {trial.name: trial for trial in breakdown.trials}, settings.facts_of(breakdown)
     applicable = sorted(worth(breakdown), key=lambda x: -x[0])
     for most, remedy in applicable:
-        trial = tried.get(remedy.trial)
+        trial = tried.get(remedy.trial.format(**facts))
         if trial is None or trial.low > 0:
             measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
             more = f" Measure: {measure}" if measure else ""
             effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
             yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
     for _, remedy in applicable:
-        if (trial := tried.get(remedy.trial)) and trial.low <= 0:
+        if (trial := tried.get(remedy.trial.format(**facts))) and trial.low <= 0:
             yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
 
 
@@ -144,5 +168,6 @@ def trials(breakdown: Breakdown) -> list[str]:
     """Return the names of the trials to make: settings first, then the remedies with the largest bounds."""
     if busy.disturbs(breakdown):
         return []
-    remedies = [remedy.trial for _, remedy in sorted(worth(breakdown), key=lambda x: -x[0]) if remedy.trial]
-    return [*settings.trials(breakdown), *remedies][:TRIALS]
+    facts = settings.facts_of(breakdown)
+    remedies = [x.trial.format(**facts) for _, x in sorted(worth(breakdown), key=lambda x: -x[0]) if x.trial]
+    return list(dict.fromkeys([*settings.trials(breakdown), *remedies]))[:TRIALS]

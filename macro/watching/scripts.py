@@ -13,7 +13,7 @@ from typing import IO, Any
 from kernels.errors import Unavailable
 from macro.watching import ends, perf, rounds, trials
 from macro.watching.ends import Ended
-from macro.watching.program import LEAST, SOME, Say, ScriptObserver
+from macro.watching.program import FEW_STEPS, LEAST, SOME, Say, ScriptObserver
 from macro.watching.recording import Recording
 from macro.watching.script import Program, Script
 from reports.units import counted
@@ -100,8 +100,9 @@ def _afterwards(looks: Sequence[ScriptObserver], after: After) -> None:
     """Make the advised trials, record the logs of PyTorch's libraries, and time the largest operations in isolation."""
     for look in looks:
         with look.record_end():
-            if look.torch and look.steps >= SOME:
+            if look.torch and look.steps >= FEW_STEPS:
                 look.read()
-                look.trials(after.advised(look.recording), trials.SHARE * look.script.seconds)
                 look.logged()
                 look.again(after.largest(look.recording))
+            if look.torch and look.steps >= SOME:
+                look.trials(after.advised(look.recording), trials.SHARE * look.script.seconds)  # last: they may fail

@@ -89,3 +89,79 @@ def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     late = lines.Lines(60.0, lambda: began)
     late.start()
     assert late.stop() == [] and not [x for x in threading.enumerate() if x.name == "kernelgap lines"]
+
+
+def net(seed: int = 0) -> tuple[torch.nn.Module, torch.optim.Optimizer, torch.Tensor]:
+    """Return a convolution with its optimizer after a step, and images."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(288, 2))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    return model, optimizer, torch.randn(5, 4, 8, 8)
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+    optimizer.zero_grad()
+    output = model(x)
+    output.square().mean().backward()
+    optimizer.step()
+    return output.detach()
+
+
+def test_channels_last_stores_filters_and_states_and_steps_alike() -> None:
+    trials = importlib.import_module("trials")
+    plain, changed = net(), net()
+    step(*plain)
+    step(*changed)
+    trial = trials.ChannelsLast(torch)
+    trial.apply()
+    weight = changed[0][0].weight
+    state = changed[1].state[weight]["exp_avg"]
+    assert weight.is_contiguous(memory_format=torch.channels_last) and not weight.is_contiguous()
+    assert state.is_contiguous(memory_format=torch.channels_last)
+    seen = []
+    handle = changed[0][0].register_forward_pre_hook(lambda layer, args: seen.append(args[0].stride()))
+    outputs = [step(*changed) for _ in range(3)]
+    handle.remove()
+    assert seen[0][1] == 1  # channels are innermost
+    trial.undo()
+    assert weight.is_contiguous() and not changed[0][0]._forward_pre_hooks
+    outputs += [step(*changed) for _ in range(2)]
+    for output in outputs:
+        assert torch.allclose(step(*plain), output, atol=1e-5)
+
+
+def test_bf16_runs_products_in_bf16_and_leaves_the_outputs_type() -> None:
+    trials, (model, optimizer, x) = importlib.import_module("trials"), net()
+    trial = trials.Bfloat16(torch)
+    inner = []
+    handle = model[3].register_forward_hook(lambda layer, args, output: inner.append(output.dtype))
+    trial.apply()
+    assert step(model, optimizer, x).dtype == torch.float32
+    with pytest.raises(RuntimeError):
+        model(x[:, :2])
+    trial.undo()
+    step(model, optimizer, x)
+    handle.remove()
+    assert inner == [torch.bfloat16, torch.float32] and not torch.is_autocast_enabled("cpu")
+
+
+def test_whole_batches_are_the_same_batches() -> None:
+    trials, data = importlib.import_module("trials"), torch.utils.data
+    loader = data.DataLoader(data.TensorDataset(torch.arange(10.0), torch.arange(20).reshape(10, 2)), batch_size=4)
+    before = list(loader)
+    trial = trials.trial(torch, "batches")
+    trial.apply()
+    during = list(loader)
+    trial.undo()
+    assert all(torch.equal(a, b) for x, y in zip(before, during, strict=True) for a, b in zip(x, y, strict=True))
+    assert loader.dataset.tensors[0][[1, 2]].tolist() == during[0][0][1:3].tolist()
+
+
+def test_a_form_is_refused_where_all_have_it() -> None:
+    trials, (model, optimizer, x) = importlib.import_module("trials"), net()
+    trial = trials.trial(torch, "foreach")
+    trial.apply()
+    assert optimizer.param_groups[0]["foreach"] is True and not optimizer.param_groups[0]["fused"]
+    step(model, optimizer, x)
+    trial.undo()
+    assert optimizer.param_groups[0]["foreach"] is None

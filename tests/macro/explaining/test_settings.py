@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from macro.explaining import advice, settings, tries
-from reports.explanation import Breakdown, Line, Operation, Part, Trial
+from reports.explanation import Breakdown, CalledIn, Line, Operation, Part, Trial
 from tests.explanations import breakdown
 
 QUIET: dict[str, Any] = {
@@ -30,7 +30,8 @@ TRAINING = (cell("forward", "gemm"), cell("backward", "gemm"), cell("update", "o
 
 def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None, **more: Any) -> Breakdown:
     program = {**breakdown().program, "framework": "pytorch", "version": "2.13", "settings": {**QUIET, **(seen or {})}}
-    return replace(breakdown(), cells=cells, program=program, step={"a": STEP}, **more)
+    called = {x.name: CalledIn((of.path,), x.shape.count("×") + 1, 1) for of in cells for x in of.operations}
+    return replace(breakdown(), cells=cells, program=program, step={"a": STEP}, **{"called": called, **more})
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,7 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         ("oneDNN is switched off", {"onednn": False}, {}),
         ("sys.settrace", {"tracer": True}, {}),
         ("8 threads share the 2 cores", {}, {"threads": 8}),
+        ("75% of the FLOP are computed in float16", {}, {"types": {"float16": 3.0, "float32": 1.0}}),
         ("75% of the FLOP are computed in float64", {}, {"types": {"float64": 3.0, "float32": 1.0}}),
         (": torch.set_default_dtype", {"default_dtype": "float64"}, {"types": {"float64": 3.0}}),
         ("OMP_NUM_THREADS=1 is set", {"variables": {"OMP_NUM_THREADS": "1"}}, {"threads": 1}),
@@ -142,3 +144,40 @@ def test_what_was_tried_is_said_with_its_saving(low: float, words: str) -> None:
 def test_settings_are_tried_first_then_the_largest_bounds() -> None:
     assert tries.trials(step(seen={"anomaly": True}, threads=8)) == ["threads=2", "anomaly=off"]
     assert tries.trials(step(threads=2)) == ["fused"]
+
+
+ATTENTION = (cell("forward", "gemm", 0.03, Operation("bmm", 0.03, 2, "8×64×64")), cell("forward", "softmax", 0.02))
+
+
+@pytest.mark.parametrize(
+    ("words", "called", "bound"),
+    [
+        ("scaled_dot_product_attention", {"bmm": "net", "_softmax": "net"}, "100 ms"),
+        ("scaled_dot_product_attention", {"bmm": "net", "_softmax": "head"}, None),
+        ("scaled_dot_product_attention", {"bmm": "net", "_softmax": "net", "mean": "net"}, None),
+        ("need_weights=False", {"baddbmm": "net", "_softmax": "net", "mean": "net"}, "100 ms"),
+        ("padded, not packed", {"_pack_padded_sequence": "(x)", "lstm": "net"}, "100 ms"),
+        ("padded, not packed", {"lstm": "net"}, None),
+        ("nn.LSTM in place of LSTMCell", {"gru_cell": "net"}, "100 ms"),
+        ("one product, not a broadcast", {"expand": "x", "thin product": "net"}, "100 ms"),
+        ("one product, not a broadcast", {"thin product": "net"}, None),
+        ("nn.Conv2d in place of unfold", {"im2col": "net"}, "100 ms"),
+    ],
+)
+def test_forms_that_were_missed_bound_their_modules(words: str, called: dict[str, str], bound: str | None) -> None:
+    cells = (*TRAINING[:2], replace(TRAINING[2], path="opt"), replace(TRAINING[0], path="other"))
+    report = advised(step(cells, called={name: CalledIn((path,), 2, 1) for name, path in called.items()}))
+    assert (f"To try: {words}: saves at most {bound} of a step" in report) if bound else words not in report
+
+
+def test_bf16_and_threads_depend_on_the_processor_and_the_cores() -> None:
+    able = {"bf16": True}
+    single = {"types": {"float32": 4.0}, "threads": 2}
+    assert "bf16 autocast: saves at most 100 ms" in advised(step(seen=able, **single))
+    assert "bf16" not in advised(step(seen=able, **{**single, "types": {"bfloat16": 4.0}}))
+    assert "bf16" not in advised(step(**single))
+    assert "more threads" in advised(step(threads=1)) and "more threads" not in advised(step(threads=2))
+    assert "more threads" not in advised(step(threads=1, seen={"variables": {"OMP_NUM_THREADS": "1"}}))
+    waiting = (cell("forward", "spin", 0.04), *TRAINING)
+    assert "fewer threads: saves at most 40.0 ms" in advised(step(waiting, threads=2))
+    assert "fewer threads" not in advised(step(waiting, threads=1))

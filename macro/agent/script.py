@@ -25,11 +25,13 @@ from typing import Any
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "core"))
 import blocks  # beside this file
 import boundary
+import knock_out
 import loop
 import named_step
 import recorder
 import torch_settings
 import torch_watch
+import trials
 
 sys.path.pop(1)
 
@@ -180,6 +182,11 @@ class Watching:
                 return
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
             facts["settings"] = torch_settings.settings(self.torch, optimizers)
+            try:
+                facts["made"] = trials.made(self.torch, self.job["trials"])
+            except knock_out.Refused as error:
+                self.blocks.give_up("unseen", str(error))
+                return
         self.channel.send("hello", **facts)
         self.blocks.wait()
 

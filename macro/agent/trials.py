@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import boundary  # beside this file
 import names
@@ -37,12 +37,23 @@ class Switch:
 
     def __init__(self, put: Any, before: Any, during: Any) -> None:
         self.put, self.before, self.during = put, before, during
+        self.flags = dict[str, str]()
 
     def apply(self) -> None:
         self.put(self.during)
 
     def undo(self) -> None:
         self.put(self.before)
+
+
+def made(torch: Any, wanted: list[str]) -> dict[str, str]:
+    """Make changes for good; return what the process then is, by flag. Raises Refused."""
+    flags: dict[str, str] = {}
+    for name in wanted:
+        change = trial(torch, name)
+        change.apply()
+        flags.update(change.flags)
+    return flags
 
 
 def compiled() -> bool:
@@ -54,7 +65,7 @@ class Form:
     """All optimizers that have a form (fused or foreach), with it. Raises Refused if none can take it."""
 
     def __init__(self, torch: Any, form: str) -> None:
-        self.form = form
+        self.form, self.flags = form, {"optimizer": form}
         every = [(x, group) for x in names.instances(torch.optim.Optimizer) for group in x.param_groups]
         pairs = [(x, group) for x, group in every if form in group and not group[form]]
         self.groups = [group for _, group in pairs]
@@ -75,6 +86,8 @@ class Form:
 
 class ChannelsLast:
     """Filters, their gradients and optimizer states as NHWC, and images where convolutions take them."""
+
+    flags: ClassVar[dict[str, str]] = {"layout": "channels_last"}
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.handles = torch, list[Any]()
@@ -113,6 +126,8 @@ class ChannelsLast:
 class Bfloat16:
     """Calls of outermost modules under autocast, and their outputs in the type that they had."""
 
+    flags: ClassVar[dict[str, str]] = {"autocast": "bfloat16"}
+
     def __init__(self, torch: Any) -> None:
         self.torch, self.handles = torch, list[Any]()
         self.open: Any = None
@@ -147,6 +162,8 @@ class Bfloat16:
 
 class WholeBatches:
     """Batches of a data set of tensors in memory, by one index each. Raises Refused where there is no such loader."""
+
+    flags: ClassVar[dict[str, str]] = {"batches": "whole"}
 
     def __init__(self, torch: Any) -> None:
         data = torch.utils.data

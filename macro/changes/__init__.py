@@ -28,6 +28,8 @@ class Named:
 
     def refused(self, step: Step) -> str | None:
         """Return the reason why the change does not apply to `step`, or None."""
+        if self._is_tried(step):
+            return "already applied" if self.change.trial in step.trials else None
         if step.script is not None and self.change.code:
             return f"requires an edit of the script: {self.change.code}"
         try:
@@ -46,7 +48,14 @@ class Named:
         return "" if alike else self.change.code
 
     def apply(self, step: Step) -> Step:
+        """Return the changed step."""
+        if self._is_tried(step):
+            return step.with_knob("trials", (*step.trials, self.change.trial))
         return self.change.make(step, self.value)
+
+    def _is_tried(self, step: Step) -> bool:
+        """Return whether the agent makes the change in a user's running program."""
+        return step.script is not None and bool(self.change.trial)
 
 
 @functools.cache

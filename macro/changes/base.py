@@ -35,6 +35,11 @@ class Step:
         """Name of the framework, without a control run's suffix such as `~b`."""
         return self.framework.name.partition("~")[0]
 
+    @property
+    def trials(self) -> tuple[str, ...]:
+        """Changes that the agent makes in a user's running program."""
+        return tuple(self.setting.knobs.get("trials", ()))
+
     def has(self, kind: str) -> bool:
         """Return whether the network has a layer of this kind."""
         return any(node.layer.kind == kind for node in self.plan.network.nodes)
@@ -169,6 +174,7 @@ class Change:
     takes: str | None = None  # an example of the value after `=`; None: no value
     costs: str = "nothing"  # disadvantages other than time, in words
     code: str = ""  # edit of a program that makes the change; empty: a variable does
+    trial: str = ""  # name of the agent's trial that makes it in a user's running program; empty: none
     saves: tuple[str, ...] = ()  # the only kinds of work that it can save; empty: any
     measures: tuple[str, ...] = ()  # kinds whose kernels `brings` measures; empty: those of `saves`
     memory: bool = False  # it changes allocations, so a change of page faults is added to the forecast

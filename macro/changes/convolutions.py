@@ -94,6 +94,7 @@ CHANGES = (
         saves=("layout reorder", "convolution"),
         measures=("layout reorder", "convolution", "pooling"),
         code="model.to(memory_format=torch.channels_last); x = x.contiguous(memory_format=torch.channels_last)",
+        trial="channels_last",
         memory=True,
         looks=(FAULTS,),
     ),

@@ -29,6 +29,8 @@ def optimizer(form: str, about: str) -> Change:
 
     def brings(asked: PredictionInput) -> Forecast:
         """Predict by measuring both forms of the rule in isolation, over tensors of a layer's mean size."""
+        if asked.unchanged.script is not None:
+            return Forecast(why="the rule of a script's optimizer is not known")
         before, network = asked.before, asked.unchanged.plan.network
         seconds = before.kinds("optimizer")
         if not seconds:
@@ -58,6 +60,7 @@ def optimizer(form: str, about: str) -> Change:
         brings,
         saves=("optimizer",),
         code=f"torch.optim.*(…, {form}=True)",
+        trial=form,
         looks=(),
     )
 

@@ -44,6 +44,8 @@ class Try:
     when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
     unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
     trial: str = ""  # the name of the trial that makes it; empty: none
+    change: str = ""  # the change of `macro whatif` that makes it; empty: none
+    least: float = WORTH  # least saving, as a share of a step, from which on it is suggested
 
     def most(self, breakdown: Breakdown, facts: Mapping[str, Any]) -> float:
         """Return an upper bound of the seconds of a step that the remedy saves; `facts`: see settings.py."""
@@ -147,7 +149,8 @@ def sentences(breakdown: Breakdown) -> Iterator[str]:
     for most, remedy in applicable:
         trial = tried.get(remedy.trial.format(**facts))
         if trial is None or trial.low > 0:
-            measure = remedy.measure.replace("--heap", f"python -m macro explain {breakdown.program['script']} --heap")
+            whatif = f"python -m macro whatif {breakdown.program['script']} {remedy.change.format(**facts)}"
+            measure = remedy.measure or (whatif if remedy.change and not trial else "")
             more = f" Measure: {measure}" if measure else ""
             effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
             yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
@@ -160,7 +163,7 @@ def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
     """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
     facts = settings.facts_of(breakdown)
     for remedy in TRIES:
-        if (most := remedy.most(breakdown, facts)) >= WORTH * breakdown.step["a"]:
+        if (most := remedy.most(breakdown, facts)) >= remedy.least * breakdown.step["a"]:
             yield most, remedy
 
 

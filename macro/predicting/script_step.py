@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from kernels.devices.cpu import cores
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
 TOPIC = "turns"
 
 ROUNDS = 3  # of observing a changed program, for its page faults
+PROCESSES, FEW_PROCESSES = (
+    3,
+    1.8,
+)  # of the unchanged program for its page faults; t of 2 degrees over the normal quantile
 READY, MOST = 2, 16  # batches that a worker of PyTorch's data loader prefetches; most uncounted steps of a turn
 KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # kinds that are measured in isolation
 Watching = TypeVar("Watching", bound=ScriptObserver)
@@ -61,7 +66,8 @@ def script(step: Step, seconds: float) -> Script:
     setting = step.setting
     variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
     threads = setting.threads or None  # 0: as the program sets them
-    return replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
+    changed = replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
+    return replace(changed, trials=step.trials)
 
 
 def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
@@ -69,6 +75,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
     breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
+    faults, error, system = _paging(step, say)
     cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
@@ -76,16 +83,43 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
         symbols(process),
         "",
         {},
-        *steady(process.faulted.get("P0", [0.0])),
+        faults,
+        error,
         _identity(recording),
         side,
         breakdown.step["a"],
-        breakdown.system["a"] * breakdown.threads,
+        system,
         cells,
         dict(_rows(work)),
         spread=spread(process.levels.get("P0", [])),
         edits=edits(breakdown),
     )
+
+
+def _paging(step: Step, say: Say) -> tuple[float, float, float]:
+    """Return page faults of an untraced step, their error, and its system seconds, in several processes.
+
+    Faults are a state of a process: its heap's layout decides, and a tracer's freed memory lessens them. The error is
+    that of a difference of so many processes from two others, by Student's t, in units of a normal error."""
+    with ThreadPoolExecutor(min(cores(), PROCESSES)) as pool:
+        pages = list(pool.map(lambda _: _process_paging(step, say), range(PROCESSES)))
+    faults = [x for x, _ in pages]
+    spread = stdev(faults) * math.sqrt(1 / PROCESSES + 1 / judged.UNCHANGED)
+    return fmean(faults), FEW_PROCESSES * spread, fmean(x for _, x in pages)
+
+
+def _process_paging(step: Step, say: Say) -> tuple[float, float]:
+    """Return page faults and system seconds of a step in one process of the unchanged program."""
+    with ExitStack() as stack:
+        folder, streams = stack.enter_context(place_of())
+        look = started(Plain, script(step, 1.0), folder, streams, stack, say)
+        with look.record_end():
+            look.settle()
+            for number in range(ROUNDS):
+                look.round(number, random.Random(0))
+            look.read()
+            look.end()
+    return fmean(look.watched.faulted["P0"]), fmean(look.watched.system)
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:

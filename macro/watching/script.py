@@ -36,6 +36,7 @@ class Script:
     patience: float = 30.0  # seconds to wait for the first step
     knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    trials: Sequence[str] = ()  # changes that the agent makes before it watches, see macro/agent/trials.py
 
     @property
     def name(self) -> str:
@@ -48,6 +49,7 @@ class Program(JsonChild):
 
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
         about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
+        about["trials"] = list(script.trials)
         with tempfile.NamedTemporaryFile("w", prefix="script-", suffix=".json", dir=folder, delete=False) as job:
             json.dump({**about, "stop": script.stop, "wait": script.patience}, job)
         environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4, "int64": 8}
+BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "int8": 1, "int32": 4, "int64": 8}
 UNIT_ROUNDOFF = {  # for int8, that of the float64 arithmetic that checks its exact sums
+    "fp64": 2.0**-53,
     "fp32": 2.0**-24,
     "tf32": 2.0**-11,
     "fp16": 2.0**-11,
@@ -26,6 +27,7 @@ UNIT_ROUNDOFF = {  # for int8, that of the float64 arithmetic that checks its ex
 }
 LEAST_POSITIVE = {"fp16": 2.0**-24}  # of types whose data reach the subnormal numbers, where errors are absolute
 STORED = {  # NumPy types in memory
+    "fp64": "f8",
     "fp32": "f4",
     "tf32": "f4",
     "bf16": "u2",
@@ -44,7 +46,9 @@ NOT_A_NUMBER = 0x7FC0  # bfloat16's
 @functools.cache
 def stored_as(kind: Any) -> str:
     """Return the element type that is stored as NumPy type `kind`; float32 gives "fp32", never "tf32"."""
-    return {STORED[name]: name for name in ("fp32", "fp16", "bf16", "int8", "int32", "int64")}[np.dtype(kind).str[1:]]
+    return {STORED[name]: name for name in ("fp64", "fp32", "fp16", "bf16", "int8", "int32", "int64")}[
+        np.dtype(kind).str[1:]
+    ]
 
 
 def encode(x: Array, dtype: str) -> Array:

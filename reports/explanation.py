@@ -169,7 +169,13 @@ class Part:
 
 
 # The key in `ceilings` of the bound for products of each type.
-PEAKS = {"float32": "flops", "float64": "flops_f64", "bfloat16": "flops_bf16"}
+PEAKS = {
+    "float32": "flops",
+    "float64": "flops_f64",
+    "bfloat16": "flops_bf16",
+    "float16": "flops_f16",
+    "int8": "flops_int8",
+}
 
 
 def large(types: Mapping[str, float]) -> dict[str, float]:

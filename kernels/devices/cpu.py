@@ -135,8 +135,11 @@ class Cpu:
         return Limits(memory(), cores(), _caches(), features=features())
 
 
-# Low-precision multiply-add instructions by their names in kernels/ops/fma and kernels/ops/mma, and their CPU flags.
+# Multiply-add instructions of other types than fp32, by their names in kernels/ops/fma and kernels/ops/mma, and their
+# CPU flags.
 COARSE = {
+    "avx2fp64": "avx2",
+    "avx512fp64": "avx512f",
     "avx512fp16": "avx512_fp16",
     "avx512bf16": "avx512_bf16",
     "avx512vnni": "avx512_vnni",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from macro.explaining import advice, called, certain, gap, kinds, long_steps, modules, trend, witnesses
@@ -18,6 +18,7 @@ from reports.explanation import OPERATING, PEAKS, Breakdown, Line, Operation, Pa
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
 NAMED = 3  # operations of a cell, at most
+WIDENED = ("bfloat16", "float16")  # computed as float32 by a processor without an instruction for them
 SYSTEM = ("OS memory", "OS other")
 AGREES, FEW = 0.05, 0.005  # tolerances: a share of the time that the system accounts for, and of a step
 WORDS = {**{x: x for x in modules.PHASES}, **{role: phase_of(role) for role in ROLES}}
@@ -31,9 +32,8 @@ class Ceilings:
     flops: float | None  # FLOP/s of float32
     bytes: float | None  # memory bandwidth in bytes a second, caches excluded
     cache: int = 0  # bytes of the last-level cache
-    bf16: float | None = None  # FLOP/s by an instruction for bfloat16; None: there is none
     notes: tuple[str, ...] = ()  # why a ceiling differs from the rate measured with all threads
-    bf16_note: str = ""  # the same for the ceiling of bfloat16
+    typed: Mapping[str, tuple[float | None, str]] = field(default_factory=dict)  # of other types: FLOP/s, such a note
 
     @property
     def named(self) -> dict[str, float]:
@@ -43,10 +43,11 @@ class Ceilings:
 
     @property
     def peaks(self) -> dict[str, float]:
-        """FLOP/s by data type: float64 half of float32's, bfloat16 at least float32's; empty if unknown."""
+        """FLOP/s by data type, for 16 bits at least float32's; empty if unknown."""
         if not self.flops:
             return {}
-        return {"float32": self.flops, "float64": self.flops / 2, "bfloat16": max(self.flops, self.bf16 or 0.0)}
+        rates = {name: rate for name, (rate, _) in self.typed.items() if rate}
+        return {"float32": self.flops, **rates, **{x: max(self.flops, rates.get(x, 0.0)) for x in WIDENED}}
 
 
 def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
@@ -267,12 +268,12 @@ def _ceiling_notes(work: Work, ceilings: Ceilings) -> Iterator[str]:
     if not ceilings.flops or not types:
         return
     yield from ceilings.notes
-    if "bfloat16" in types and ceilings.bf16_note:
-        yield f"bfloat16: {ceilings.bf16_note}"
-    if "float64" in types:
-        yield "the ceiling of float64 is half of float32's: a vector register holds half as many numbers"
-    if "bfloat16" in types and not ceilings.bf16:
-        yield "no bfloat16 instruction of this processor is measured: its ceiling is float32's"
+    for name in types:
+        rate, note = ceilings.typed.get(name, (None, ""))
+        if note:
+            yield f"{name}: {note}"
+        if name in WIDENED and not rate:
+            yield f"no {name} instruction of this processor is measured: its ceiling is float32's"
     if unknown := sorted(types.keys() - ceilings.peaks.keys()):
         yield f"products in {', '.join(unknown)} have no known ceiling, so no share of it is shown"
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 
+from kernels.ops.fma.problem import NUMBERS
 from macro.explaining.breakdown import Ceilings
 from macro.timing.peak import UNIT, Peak
 from reports.units import counted, scaled
 
 LOOKS = 3
 PRODUCT = 5e-3  # seconds of a burst
-COARSE = 0.2  # seconds of all bursts of an instruction for a low-precision type
+COARSE = 0.1  # seconds of all bursts of an instruction for another type than float32
+TYPES = {"float64": "fp64", "bfloat16": "bf16", "float16": "fp16", "int8": "int8"}  # and their names in kernels/
 BUDGET = "3s"
 # Ratio of bytes moved to nominal bytes: a triad also fetches the cache lines that it writes (write-allocate).
 MOVED = {"read": 1.0, "triad": 4 / 3}
@@ -26,10 +28,12 @@ def measured(threads: int) -> Ceilings:
     limits = open_device("cpu").limits()
     count, cores = min(threads, limits.cores), min(threads, physical_cores())
     flops, why = of_threads(_single(1), _single(count) if count > 1 else None, count, cores)
-    bf16, bf16_note = of_threads(_bf16(1), _bf16(count) if count > 1 else None, count, cores)
+    typed = {
+        name: of_threads(_typed(name, 1), _typed(name, count) if count > 1 else None, count, cores) for name in TYPES
+    }
     notes = [f"{threads} threads run on {count} processors: the ceilings are those of {count}"] * (threads > count)
     cache = limits.usable_cache
-    return Ceilings(flops, _traffic(count, TIMES * cache), cache, bf16, (*notes, *filter(None, [why])), bf16_note)
+    return Ceilings(flops, _traffic(count, TIMES * cache), cache, (*notes, *filter(None, [why])), typed)
 
 
 def of_threads(alone: float | None, together: float | None, threads: int, cores: int) -> tuple[float | None, str]:
@@ -56,14 +60,17 @@ def _single(threads: int) -> float | None:
     return UNIT * threads / min(looks) if looks else None
 
 
-def _bf16(threads: int) -> float | None:
-    """Measure FLOP/s of the fastest bfloat16 instruction; None if the processor has none."""
+def _typed(name: str, threads: int) -> float | None:
+    """Measure FLOP/s of a type's fastest instruction; None if the processor has none."""
     from kernels.devices import kind_of, open_device
-    from kernels.ops.fma.fastest import bound, seconds
+    from kernels.ops.fma.fastest import bound, peak_of, seconds
     from micro.measuring.ceilings import coarse_peaks
 
-    rates = []
-    for problem in coarse_peaks("bf16", kind_of("cpu"), open_device("cpu").limits(), threads):
+    limits, rates = open_device("cpu").limits(), []
+    sets = [
+        peak_of(isa, processors=threads) for isa, of in NUMBERS.items() if of == TYPES[name] and isa in limits.features
+    ]
+    for problem in (*sets, *coarse_peaks(TYPES[name], kind_of("cpu"), limits, threads)):
         if launch := bound(problem):
             end, least = time.perf_counter() + COARSE, float("inf")
             while time.perf_counter() < end:

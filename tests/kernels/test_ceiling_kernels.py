@@ -213,7 +213,7 @@ def test_a_loop_of_products_is_nothing_but_products(unit: str, instruction: str,
 
 
 @x86
-@pytest.mark.parametrize("isa", ["avx2", "avx512", "avx512fp16"])
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "avx512fp16", "avx2fp64", "avx512fp64"])
 def test_a_loop_of_multiply_adds_is_nothing_but_multiply_adds(isa: str) -> None:
     found = loops(fma.SOURCE, ISA[isa][1], "vfn?m(add|sub)")
     counts = [sum("vfm" in line for line in block) for block in found]

@@ -5,6 +5,13 @@
 #if defined(__AVX512FP16__)
 typedef _Float16 number; /* only where half precision is asked for: kernels/ops/fma/problem.py */
 enum { LANES = 32 };
+#elif defined(FP64)
+typedef double number;
+#if defined(__AVX512F__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
 #elif defined(__AVX512F__)
 typedef float number;
 enum { LANES = 16 };

@@ -21,14 +21,17 @@ ISA = {
     "avx2": (8, MARCH["avx2"]),
     "avx512": (16, MARCH["avx512"]),
     "native": (4, ()),
+    "avx2fp64": (4, (*MARCH["avx2"], "-DFP64")),
+    "avx512fp64": (8, (*MARCH["avx512"], "-DFP64")),
     "avx512fp16": (32, (*MARCH["avx512"], "-mavx512fp16")),
     "cuda": (512, ()),
 }
-HALF = ("avx512fp16",)  # sets with numbers of half precision
+NUMBERS = {"avx512fp16": "fp16", "avx2fp64": "fp64", "avx512fp64": "fp64"}  # types of sets that are not of fp32
 CHAINS = 10  # on x86, latency 4 and two a cycle need at least 8
 # Chains that reach the peak on all processors: 16 for four multiply-adds a cycle of latency 4 (Neoverse V1), if they
 # and two constants fit in registers, else as many as fit.
 PEAK = {"sse": 14, "avx": 14, "avx2": 14, "avx512": 16, "native": 16, "avx512fp16": 16, "cuda": CHAINS}
+PEAK |= {"avx2fp64": PEAK["avx2"], "avx512fp64": PEAK["avx512"]}
 NOTHING, BEFORE = "none", ("sse", "avx", "avx2", "avx512")
 PASSES, LEAST = 64, 1024  # slices per thread, which other threads take from a late one; least steps of a slice
 
@@ -66,7 +69,7 @@ class Fma(Problem):
 
     @property
     def precision(self) -> str:
-        return "fp16" if self.isa in HALF else "fp32"
+        return NUMBERS.get(self.isa, "fp32")
 
     @property
     def slice(self) -> int:

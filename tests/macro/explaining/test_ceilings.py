@@ -22,8 +22,8 @@ from tests.explanations import breakdown as a_step
 from tests.macro.explaining.test_witnesses import MODULE_B, recorded
 
 RATE = 100e9  # FLOP/s of one thread
-FLOAT, DOUBLE, BF16, HALF = "float", "double", "c10::BFloat16", "c10::Half"
-KNOWN = Ceilings(8e9, None, bf16=16e9)
+FLOAT, DOUBLE, BF16, TINY = "float", "double", "c10::BFloat16", "c10::Float8_e4m3fn"
+KNOWN = Ceilings(8e9, None, typed={"bfloat16": (16e9, ""), "float64": (4e9, "")})
 
 
 class Machine:
@@ -45,7 +45,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> type[Machine]:
     monkeypatch.setattr("kernels.devices.cpu.cores", lambda: 2)
     monkeypatch.setattr("kernels.devices.cpu.physical_cores", lambda: 2)
     monkeypatch.setattr(ceilings, "Peak", machine)
-    monkeypatch.setattr(ceilings, "_bf16", lambda threads: None)
+    monkeypatch.setattr(ceilings, "_typed", lambda name, threads: None)
     monkeypatch.setattr(ceilings, "_traffic", lambda threads, size: None)
     return machine
 
@@ -60,7 +60,8 @@ def test_bfloat16_has_its_fastest_instruction(
     monkeypatch.setattr("kernels.ops.fma.fastest.bound", lambda problem: Launch(lambda: None, uses=16))
     monkeypatch.setattr("kernels.ops.fma.fastest.seconds", lambda call, clock: 1.0)
     monkeypatch.setattr(ceilings, "COARSE", 1e-4)
-    assert ceilings._bf16(1) == rate
+    monkeypatch.setattr("kernels.devices.cpu.features", lambda: ())
+    assert ceilings._typed("bfloat16", 1) == rate
 
 
 def test_two_threads_have_two_threads_ceiling(machine: type[Machine]) -> None:
@@ -140,10 +141,12 @@ def test_several_types_add_up_their_least_times() -> None:
 
 
 def test_a_type_without_a_ceiling_has_no_share() -> None:
-    step = taken_apart([HALF] * 3)
+    step = taken_apart([TINY] * 3)
     assert gemm(step).work and (gemm(step).percent, gemm(step).least, gemm(step).left) == (None, None, None)
-    assert "products in float16 have no known ceiling, so no share of it is shown" in step.conditions
-    assert "of this machine's ceiling" not in advice.sentences(step)[0] and "in float16" in advice.sentences(step)[0]
+    assert "products in Float8_e4m3fn have no known ceiling, so no share of it is shown" in step.conditions
+    assert (
+        "of this machine's ceiling" not in advice.sentences(step)[0] and "in Float8_e4m3fn" in advice.sentences(step)[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_without_an_instruction_bfloat16_has_the_ceiling_of_float32() -> None:
 
 
 def test_the_document_has_a_ceiling_of_each_type() -> None:
-    assert taken_apart([FLOAT] * 3).ceilings == {"flops": 8e9, "flops_f64": 4e9, "flops_bf16": 16e9}
+    assert taken_apart([FLOAT] * 3).ceilings == {"flops": 8e9, "flops_f64": 4e9, "flops_bf16": 16e9, "flops_f16": 8e9}
 
 
 def test_traffic_counts_the_lines_that_a_triad_fetches(monkeypatch: pytest.MonkeyPatch) -> None:

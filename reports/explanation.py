@@ -286,7 +286,7 @@ class LongSteps:
 
 @dataclass(frozen=True)
 class CalledIn:
-    """Where an operation of a step is called."""
+    """Places of an operation in a step."""
 
     paths: tuple[str, ...]  # of modules
     axes: int  # of its inputs, at most

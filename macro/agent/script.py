@@ -183,7 +183,7 @@ class Watching:
             facts["parameters"] = torch_watch.parameters(self.torch, optimizers)
             facts["settings"] = torch_settings.settings(self.torch, optimizers)
             try:
-                facts["made"] = trials.made(self.torch, self.job["trials"])
+                facts["made"] = trials.make(self.torch, self.job["trials"])
             except knock_out.Refused as error:
                 self.blocks.give_up("unseen", str(error))
                 return

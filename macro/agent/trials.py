@@ -46,7 +46,7 @@ class Switch:
         self.put(self.before)
 
 
-def made(torch: Any, wanted: list[str]) -> dict[str, str]:
+def make(torch: Any, wanted: list[str]) -> dict[str, str]:
     """Make changes for good; return what the process then is, by flag. Raises Refused."""
     flags: dict[str, str] = {}
     for name in wanted:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from kernels.ops.fma.problem import NUMBERS
+from kernels.ops.fma.problem import NUMBERS, Fma
+from kernels.ops.mma import Mma
 from macro.explaining.breakdown import Ceilings
 from macro.timing.peak import UNIT, Peak
 from reports.units import counted, scaled
@@ -67,10 +68,9 @@ def _typed(name: str, threads: int) -> float | None:
     from micro.measuring.ceilings import coarse_peaks
 
     limits, rates = open_device("cpu").limits(), []
-    sets = [
-        peak_of(isa, processors=threads) for isa, of in NUMBERS.items() if of == TYPES[name] and isa in limits.features
-    ]
-    for problem in (*sets, *coarse_peaks(TYPES[name], kind_of("cpu"), limits, threads)):
+    isas = [isa for isa, of in NUMBERS.items() if of == TYPES[name] and isa in limits.features]
+    problems: list[Fma | Mma] = [peak_of(isa, processors=threads) for isa in isas]
+    for problem in problems + coarse_peaks(TYPES[name], kind_of("cpu"), limits, threads):
         if launch := bound(problem):
             end, least = time.perf_counter() + COARSE, float("inf")
             while time.perf_counter() < end:

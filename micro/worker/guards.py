@@ -34,6 +34,7 @@ MARK = 0xA5  # in every byte before any write
 # Bytes repeated in a guard: a NaN of the operand's type, with a payload that other NaN lack; for integers a large
 # negative number, which is no valid index. No byte is 0x80, as int8 is put as −127 to 127.
 PATTERNS = {
+    "fp64": b"\xa5\xa5\xa5\xa5\xa5\xc5\xf8\x7f",
     "fp32": b"\xa5\xa5\xc5\x7f",
     "tf32": b"\xa5\xa5\xc5\x7f",
     "bf16": b"\xe5\x7f",

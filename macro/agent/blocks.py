@@ -14,7 +14,8 @@ import threading
 import time
 from typing import Any
 
-import knock_out  # beside this file
+import denormals  # beside this file
+import knock_out
 import library_talk
 import lines
 import recorder
@@ -50,6 +51,8 @@ class Blocks:
         self.talk: library_talk.Talk | None = None  # verbose output of libraries
         self.printed = ""
         self.lines: lines.Lines | None = None
+        self.denormals: denormals.Denormals | None = None
+        self.counts: dict[str, list[int]] = {}  # of denormal numbers in the last block
         self.pid = os.getpid()
 
     def begin(self) -> None:
@@ -128,6 +131,9 @@ class Blocks:
         if request.get("logs") and self.spans:
             self.talk = library_talk.Talk(self.spans.torch)
             self.talk.start()
+        if request.get("denormals") and self.spans:
+            self.denormals = denormals.Denormals(self.spans.torch)
+            self.denormals.start()
         if request.get("without"):
             self.knocked[request["without"]].apply()
         if request.get("lines") is not None:
@@ -147,6 +153,7 @@ class Blocks:
         traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
         about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed, "lines": sampled}
+        about["denormals"] = self.counts
         self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 
@@ -182,6 +189,7 @@ class Blocks:
         """Stop all instruments; return the sampled lines."""
         sampled, self.lines = self.lines.stop() if self.lines else [], None
         self.printed, self.talk = self.talk.stop() if self.talk else "", None
+        self.counts, self.denormals = self.denormals.stop() if self.denormals else {}, None
         if self.gate:
             self.gate.say(b"disable")
             self.gate.close()

@@ -36,7 +36,18 @@ import trials
 sys.path.pop(1)
 
 MODULES = (
-    *("blocks", "boundary", "knock_out", "library_talk", "lines", "loop", "named_step", "names", "recorder"),
+    *(
+        "blocks",
+        "boundary",
+        "denormals",
+        "knock_out",
+        "library_talk",
+        "lines",
+        "loop",
+        "named_step",
+        "names",
+        "recorder",
+    ),
     *("torch_again", "torch_modules", "torch_settings", "torch_watch", "trials"),
 )
 for _name in MODULES:  # a script may have files of these names

@@ -27,6 +27,7 @@ def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
         "tracer": bool(sys.gettrace() or sys.getprofile()),
         "cores": cores(),
         "loaders": _loaders(torch),
+        "parameters": sorted({str(p.dtype).rpartition(".")[2] for x in optimizers for p in _parameters(x)}),
         "optimizers": [_optimizer(x) for x in optimizers],
         "variables": {name: x for name, x in os.environ.items() if name.startswith(PREFIXES) or name in NAMES},
     }
@@ -57,12 +58,16 @@ def _loaders(torch: Any) -> list[dict[str, Any]]:
     ]
 
 
+def _parameters(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def _optimizer(optimizer: Any) -> dict[str, Any]:
     """Return an optimizer's class, its number of tensors, and how it updates them."""
     groups = optimizer.param_groups
     return {
         "kind": type(optimizer).__name__,
-        "tensors": sum(len(group["params"]) for group in groups),
+        "tensors": len(_parameters(optimizer)),
         "fused": groups[0].get("fused"),  # None: not an option of this optimizer, or not chosen
         "foreach": groups[0].get("foreach"),
         "fusible": "fused" in groups[0],

@@ -19,6 +19,8 @@ def trial(torch: Any, name: str) -> Any:
         return Switch(torch.autograd.set_detect_anomaly, True, False)
     if what == "deterministic":
         return Switch(torch.use_deterministic_algorithms, True, False)
+    if what == "flush":
+        return Switch(torch.set_flush_denormal, False, True)
     if what in ("fused", "foreach"):
         return Form(torch, what)
     if what == "batches":

@@ -75,10 +75,11 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "float16": breakdown.types.get("float16", 0.0) / flops if flops else 0.0,
         "single": breakdown.types.get("float32", 0.0) > HALF * flops > 0,
         "bf16": seen.get("bf16") is True,
+        **_denormal(breakdown.program.get("denormals") or {}),
         "half": HALF,
         "cores": seen.get("cores") or breakdown.threads,
         "idle": breakdown.threads < (seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
-        "from_where": ": torch.set_default_dtype" if seen.get("default_dtype") == "float64" else "",
+        "from_where": _from_where(seen),
         "backward": "backward" in phases,
         "modules": "forward" in phases,
         "launched": not breakdown.program.get("threads_option")
@@ -95,6 +96,22 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }
+
+
+def _from_where(seen: Mapping[str, Any]) -> str:
+    """Return where a step's float64 came from."""
+    if seen.get("default_dtype") == "float64":
+        return ": torch.set_default_dtype"
+    if "parameters" not in seen:
+        return ""
+    return ": parameters are float64" if "float64" in seen["parameters"] else ": an input is float64"
+
+
+def _denormal(counts: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the largest share of denormal numbers, and what holds it."""
+    shares = {what: denormal / every for what, (denormal, every) in counts.items() if every}
+    what = max(shares, key=shares.__getitem__, default="")
+    return {"denormal": shares.get(what, 0.0), "denormal_in": what, "hundredth": 0.01}
 
 
 def _sparse(breakdown: Breakdown) -> bool:

@@ -179,7 +179,8 @@ class ScriptObserver(Observer):
         return max(LEAST, min(FEWEST, int(self.steps / 4)))
 
     def logged(self) -> None:
-        """Record the seconds of each call that libraries log, in untimed steps."""
+        """Record the denormal numbers of a step, and the seconds of each call that libraries log, in untimed steps."""
+        self.recording.program["denormals"] = self.block(1, denormals=True).reply["denormals"]
         printed = self.block(self.count, logs=True).reply["printed"]
         if logged := library_log.talked(printed, self.skip + self.count):
             self.recording.program["logged"] = logged
@@ -288,8 +289,8 @@ class ScriptObserver(Observer):
     def block(self, count: int, spans: bool = False, samples: bool = False, **more: Any) -> Block:
         """Run a block of steps; `more`: see macro/agent/blocks.py.
 
-        That is `shapes` recorded, `without` a parameter or module or with a trial, library `logs`, and `lines` of steps
-        that have taken so many seconds."""
+        That is `shapes` recorded, `without` a parameter or module or with a trial, library `logs`, a count of
+        `denormals`, and `lines` of steps that have taken so many seconds."""
         fifos = self.sampler.fifos if self.sampler and samples else None
         skip = 0 if spans and self.heavy else self.skip
         request = {"do": "block", "count": count, "skip": skip, "fifos": fifos, "spans": spans, "shapes": False}

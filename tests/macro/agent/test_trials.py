@@ -167,3 +167,19 @@ def test_a_form_is_refused_where_all_have_it() -> None:
     step(model, optimizer, x)
     trial.undo()
     assert optimizer.param_groups[0]["foreach"] is None
+
+
+def test_denormal_numbers_of_a_step_are_counted() -> None:
+    denormals, (model, optimizer, x) = importlib.import_module("denormals"), net()
+    with torch.no_grad():
+        model[0].weight[0, 0, 0, 0] = 1e-40
+        model[3].weight.fill_(1e-40)
+        model[3].bias.fill_(0.0)
+    counter = denormals.Denormals(torch)
+    counter.start()
+    model(x)
+    counts = counter.stop()
+    assert counts["weights"] == [577, sum(p.numel() for p in model.parameters())]
+    assert counts["activations"][0] == 10 and counts["activations"][1] == 5 * (288 * 3 + 2)
+    assert not torch.nn.modules.module._global_forward_hooks
+    del optimizer

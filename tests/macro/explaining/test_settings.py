@@ -29,7 +29,13 @@ TRAINING = (cell("forward", "gemm"), cell("backward", "gemm"), cell("update", "o
 
 
 def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None, **more: Any) -> Breakdown:
-    program = {**breakdown().program, "framework": "pytorch", "version": "2.13", "settings": {**QUIET, **(seen or {})}}
+    program: dict[str, Any] = {
+        **breakdown().program,
+        "framework": "pytorch",
+        "version": "2.13",
+        "settings": {**QUIET, **(seen or {})},
+    }
+    program["denormals"] = more.pop("denormals", {})
     called = {x.name: CalledIn((of.path,), x.shape.count("×") + 1, 1) for of in cells for x in of.operations}
     return replace(breakdown(), cells=cells, program=program, step={"a": STEP}, **{"called": called, **more})
 
@@ -41,9 +47,12 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         ("deterministic algorithms are on", {"deterministic": True}, {}),
         ("oneDNN is switched off", {"onednn": False}, {}),
         ("sys.settrace", {"tracer": True}, {}),
+        ("3% of the weights are denormal", {"flushed": False}, {"denormals": {"weights": [3, 97], "x": [0, 9]}}),
         ("8 threads share the 2 cores", {}, {"threads": 8}),
         ("75% of the FLOP are computed in float16", {}, {"types": {"float16": 3.0, "float32": 1.0}}),
         ("75% of the FLOP are computed in float64", {}, {"types": {"float64": 3.0, "float32": 1.0}}),
+        (": parameters are float64", {"parameters": ["float64"]}, {"types": {"float64": 3.0}}),
+        (": an input is float64", {"parameters": ["float32"]}, {"types": {"float64": 3.0}}),
         (": torch.set_default_dtype", {"default_dtype": "float64"}, {"types": {"float64": 3.0}}),
         ("OMP_NUM_THREADS=1 is set", {"variables": {"OMP_NUM_THREADS": "1"}}, {"threads": 1}),
         ("no step runs backward", {}, {"cells": TRAINING[:1]}),

@@ -61,6 +61,7 @@ class Program:
             "traced": None,
             "peak": 1,
             "lines": [],
+            "denormals": {},
         }
 
     def poll(self, patience: float) -> dict[str, Any] | None:

@@ -1,0 +1,133 @@
+"""The judgment of a report's document: its largest cause and that cause's share, its advice, its savings."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from macro.explaining import settings
+from tests.cases.court import Case
+
+NEAR = 0.25  # of a share, relative: the most by which the report's may differ from the true one
+NOISE = 0.1  # of a true saving: two runs of one script differ by so much
+ALWAYS = ("keep freed memory",)  # advice that is right or harmless for any script
+UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+TIME = r"([−-]?[\d.]+) (ns|µs|ms|s)\b"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The cause that a report names first in one view of its step, and the share that it gives it."""
+
+    name: str
+    share: float
+
+
+def largest(cause: Mapping[str, Any], document: Document) -> Named:
+    """Return what the document puts first in a cause's view: kinds, phases, operations, modules or lines."""
+    if "long" in cause:
+        long = document.get("long") or {"share": 0.0}
+        return Named("long" if long["share"] else "no long steps", long["share"])
+    if "setting" in cause:
+        named = [x for x in advised(document["sentences"]) if x in _settings()]
+        return Named(cause["setting"] if cause["setting"] in named else ", ".join(named) or "no setting", 0.0)
+    view, wanted = next((view, cause[view]) for view in VIEWS if view in cause)
+    seconds = VIEWS[view](document)
+    if view == "module":  # a module's parents hold its time too, and it that of its parts
+        seconds = {x: s for x, s in seconds.items() if x == wanted or not _related(x, wanted)}
+    name = max(seconds, key=lambda x: seconds[x], default="nothing")
+    return Named(name, seconds.get(name, 0.0) / document["step"]["a"])
+
+
+def cause_faults(cause: Mapping[str, Any], document: Document) -> Iterator[str]:
+    """Yield what is wrong with the largest cause: its name, or its share."""
+    if not cause:
+        return
+    first = largest(cause, document)
+    wanted = next((cause[view] for view in (*VIEWS, "setting") if view in cause), "long")
+    share = cause.get("long", cause.get("share"))
+    if first.name != wanted:
+        yield f"first: {first.name} {first.share:.0%}, not {wanted}"
+    elif share is not None and abs(first.share - share) > NEAR * share:
+        yield f"{wanted}: {first.share:.0%}, not {share:.0%}"
+
+
+def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
+    """Yield advice that is missing, and advice that is wrong for the script."""
+    if not case.advice:
+        return
+    named = advised(sentences)
+    must, may = case.advice.get("must", ()), (*case.advice.get("may", ()), *ALWAYS)
+    yield from (f"not advised: {x}" for x in must if x not in named)
+    yield from (f"advised: {x}" for x in named if x not in must and x not in may)
+
+
+def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]:
+    """Yield a saving that the report bounds below the true share of a step, or a bound that is missing."""
+    if not case.bound:
+        return
+    most = bound(case.bound, document)
+    if most is None:
+        yield f"no saving: {case.bound}"
+    elif most < (1 - NOISE) * saving:
+        yield f"{case.bound}: at most {most:.0%} of a step, but saves {saving:.0%}"
+
+
+def advised(sentences: Sequence[str]) -> dict[str, str]:
+    """Return the sentences that advise something, by the names in remedies.toml and settings.toml."""
+    named = {x.split(": ")[1]: x for x in sentences if x.startswith("To try: ")}
+    for text in (x for x in sentences if x.startswith("Setting: ")):
+        name = next((name for name, pattern in _settings().items() if re.search(pattern, text)), "unknown setting")
+        named[name] = text
+    return named
+
+
+def bound(name: str, document: Document) -> float | None:
+    """Return the most that a report says of a remedy's saving, as a share of its step; None if it says nothing."""
+    refused = {x.split(": ")[1].split(" saves ")[0]: x for x in document["sentences"] if x.startswith("Not worth it")}
+    text = (refused | advised(document["sentences"])).get(name, "")
+    if at_most := re.search(rf"at most {TIME}", text):
+        return _seconds(at_most) / float(document["step"]["a"])
+    if interval := re.search(rf"\[{TIME}, {TIME}\]", text):
+        ends = [_seconds(x) for x in re.finditer(TIME, interval.group())]
+        return (max(map(abs, ends)) if name in refused else max(ends)) / float(document["step"]["a"])
+    return None
+
+
+def _seconds(match: re.Match[str]) -> float:
+    return float(match[1].replace("−", "-")) * UNITS[match[2]]
+
+
+def _settings() -> dict[str, str]:
+    """Return a pattern of each setting's sentence, by its name."""
+    table = tomllib.loads(Path(settings.__file__).with_suffix(".toml").read_text("utf-8"))
+    return {name: ".*?".join(map(re.escape, re.split(r"\{[^}]*\}", row["text"]))) for name, row in table.items()}
+
+
+def _related(a: str, b: str) -> bool:
+    return a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.")
+
+
+def _sum(pairs: Iterator[tuple[str, float]]) -> dict[str, float]:
+    seconds: dict[str, float] = defaultdict(float)
+    for name, value in pairs:
+        seconds[name] += value
+    return dict(seconds)
+
+
+VIEWS = {
+    "kind": lambda document: _sum((x["name"], x["a"]) for x in document["kinds"]),
+    "phase": lambda document: _sum((x["phase"], x["a"]) for x in document["cells"]),
+    "operation": lambda document: _sum(
+        (x["name"], x["seconds"]) for cell in document["cells"] for x in cell.get("operations", ())
+    ),
+    "module": lambda document: _sum((x["path"], sum(x["phases"].values())) for x in document["modules"]),
+    "line": lambda document: _sum((f"{Path(x['file']).name}:{x['number']}", x["seconds"]) for x in document["lines"]),
+}

@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +16,47 @@ NEAR = 0.25  # of a share, relative: the most by which the report's may differ f
 NOISE = 0.1  # of a true saving: two runs of one script differ by so much
 ALWAYS = ("keep freed memory",)  # advice that is right or harmless for any script
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-TIME = r"([−-]?[\d.]+) (ns|µs|ms|s)\b"
+TIME = r"([−+-]?[\d.]+) (ns|µs|ms|s)\b"
 
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Named:
-    """The cause that a report names first in one view of its step, and the share that it gives it."""
+def row(case: Case, saving: float, report: str, document: Document) -> dict[str, Any]:
+    """Return the judgment of a report: its faults, and what it names first and bounds."""
+    sentences = document["sentences"]
+    faults = [*case.faults(report), *cause_faults(case.cause, document), *advice_faults(case, sentences)]
+    faults += bound_faults(case, saving, document)
+    name, share = largest(case.cause, document) if case.cause else ("", 0.0)
+    return {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
 
-    name: str
-    share: float
 
-
-def largest(cause: Mapping[str, Any], document: Document) -> Named:
-    """Return what the document puts first in a cause's view: kinds, phases, operations, modules or lines."""
+def largest(cause: Mapping[str, Any], document: Document) -> tuple[str, float]:
+    """Return what the document puts first in a cause's view (kinds, operations, …), and its share of a step."""
     if "long" in cause:
-        long = document.get("long") or {"share": 0.0}
-        return Named("long" if long["share"] else "no long steps", long["share"])
+        long = document.get("long")
+        return ("long", long["share"]) if long else ("no long steps", 0.0)
     if "setting" in cause:
         named = [x for x in advised(document["sentences"]) if x in _settings()]
-        return Named(cause["setting"] if cause["setting"] in named else ", ".join(named) or "no setting", 0.0)
+        return (cause["setting"] if cause["setting"] in named else ", ".join(named) or "no setting"), 0.0
     view, wanted = next((view, cause[view]) for view in VIEWS if view in cause)
     seconds = VIEWS[view](document)
     if view == "module":  # a module's parents hold its time too, and it that of its parts
         seconds = {x: s for x, s in seconds.items() if x == wanted or not _related(x, wanted)}
     name = max(seconds, key=lambda x: seconds[x], default="nothing")
-    return Named(name, seconds.get(name, 0.0) / document["step"]["a"])
+    return name, seconds.get(name, 0.0) / document["step"]["a"]
 
 
 def cause_faults(cause: Mapping[str, Any], document: Document) -> Iterator[str]:
     """Yield what is wrong with the largest cause: its name, or its share."""
     if not cause:
         return
-    first = largest(cause, document)
+    name, share = largest(cause, document)
     wanted = next((cause[view] for view in (*VIEWS, "setting") if view in cause), "long")
-    share = cause.get("long", cause.get("share"))
-    if first.name != wanted:
-        yield f"first: {first.name} {first.share:.0%}, not {wanted}"
-    elif share is not None and abs(first.share - share) > NEAR * share:
-        yield f"{wanted}: {first.share:.0%}, not {share:.0%}"
+    true = cause.get("long", cause.get("share"))
+    if name != wanted:
+        yield f"first: {name} {share:.0%}, not {wanted}"
+    elif true is not None and abs(share - true) > NEAR * true:
+        yield f"{wanted}: {share:.0%}, not {true:.0%}"
 
 
 def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
@@ -70,9 +70,9 @@ def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
 
 
 def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]:
-    """Yield a saving that the report bounds below the true share of a step, or a bound that is missing."""
-    if not case.bound:
-        return
+    """Yield a saving that the report bounds below the true share of a step, or a bound that it lacks."""
+    if not case.bound or case.bound not in _given(document["sentences"]):
+        return  # missing advice is a fault of its own
     most = bound(case.bound, document)
     if most is None:
         yield f"no saving: {case.bound}"
@@ -91,14 +91,19 @@ def advised(sentences: Sequence[str]) -> dict[str, str]:
 
 def bound(name: str, document: Document) -> float | None:
     """Return the most that a report says of a remedy's saving, as a share of its step; None if it says nothing."""
-    refused = {x.split(": ")[1].split(" saves ")[0]: x for x in document["sentences"] if x.startswith("Not worth it")}
-    text = (refused | advised(document["sentences"])).get(name, "")
+    text = _given(document["sentences"]).get(name, "")
     if at_most := re.search(rf"at most {TIME}", text):
         return _seconds(at_most) / float(document["step"]["a"])
     if interval := re.search(rf"\[{TIME}, {TIME}\]", text):
-        ends = [_seconds(x) for x in re.finditer(TIME, interval.group())]
-        return (max(map(abs, ends)) if name in refused else max(ends)) / float(document["step"]["a"])
+        sign = -1 if "saves nothing" in text else 1  # this one gives the change of the step's time
+        return max(sign * _seconds(x) for x in re.finditer(TIME, interval.group())) / float(document["step"]["a"])
     return None
+
+
+def _given(sentences: Sequence[str]) -> dict[str, str]:
+    """Return the sentences on remedies by their names, those that a trial refused among them."""
+    refused = {x.split(": ")[1].split(" saves ")[0]: x for x in sentences if x.startswith("Not worth it: ")}
+    return refused | advised(sentences)
 
 
 def _seconds(match: re.Match[str]) -> float:

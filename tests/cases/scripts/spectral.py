@@ -5,10 +5,10 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 torch.set_num_threads(1)
-layers = [spectral_norm(nn.Linear(512, 512), n_power_iterations=20) for _ in range(3)]
-model = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+layer = spectral_norm(nn.Linear(1024, 1024), n_power_iterations=20)
+model = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), layer, nn.ReLU(), nn.Linear(1024, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 for _ in range(10**9):
     optimizer.zero_grad()
-    model(torch.randn(64, 512)).square().mean().backward()
+    model(torch.randn(16, 64)).square().mean().backward()
     optimizer.step()

@@ -28,10 +28,10 @@ def watch(ticks: Ticks, seconds: float, result: Path, by_optimizer: bool) -> Non
 
     def tick(owner: object, *_: Any) -> None:
         depth[0] -= not by_optimizer
-        stepped.append(owner)
-        if owner is stepped[0] and depth[0] == 0:
-            ticks.append((time.perf_counter(), time.process_time()))
-        del stepped[1:]
+        if depth[0] or (stepped and owner is not stepped[0]):
+            return
+        stepped[:] = [owner]
+        ticks.append((time.perf_counter(), time.process_time()))
         if len(ticks) > 2 * WARM and ticks[-1][0] - ticks[WARM][0] > seconds:
             write(ticks, result)
             os._exit(0)

@@ -28,7 +28,7 @@ def judged(case: Case) -> dict[str, Any]:
     row = {"true": true, "minutes": (time.monotonic() - began) / 60}
     if not document:
         return {**row, "faults": [f"no document: {report.stderr.strip()[-200:]}"]}
-    return {**row, **judgment.row(case, true["saving"], report.stdout, document)}
+    return {**row, **judgment.row(case, true, report.stdout, document)}
 
 
 def main(names: list[str]) -> int:

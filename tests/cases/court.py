@@ -25,7 +25,8 @@ class Case:
     cause: Mapping[str, Any] = field(default_factory=dict)
     remedy: Sequence[Sequence[str]] = ()  # replacements in the script's text
     bound: str = ""  # the advice whose saving must not be below the true one
-    clock: str = "processor"  # by which the true saving is measured
+    clock: str = "processor"  # by which the truth is measured
+    steady: bool = True  # steps do not grow, so that two runs compare
     advice: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property

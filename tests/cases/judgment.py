@@ -13,6 +13,7 @@ from macro.explaining import settings
 from tests.cases.court import Case
 
 NEAR = 0.25  # of a share, relative: the most by which the report's may differ from the true one
+FAR = 2.0  # times a true step: what a busy machine does not explain
 NOISE = 0.1  # of a true saving: two runs of one script differ by so much
 ALWAYS = ("keep freed memory",)  # advice that is right or harmless for any script
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -21,11 +22,10 @@ TIME = r"([−+-]?[\d.]+) (ns|µs|ms|s)\b"
 Document = Mapping[str, Any]
 
 
-def row(case: Case, saving: float, report: str, document: Document) -> dict[str, Any]:
+def row(case: Case, true: Mapping[str, float], report: str, document: Document) -> dict[str, Any]:
     """Return the judgment of a report: its faults, and what it names first and bounds."""
-    sentences = document["sentences"]
-    faults = [*case.faults(report), *cause_faults(case.cause, document), *advice_faults(case, sentences)]
-    faults += bound_faults(case, saving, document)
+    faults = [*case.faults(report), *step_faults(case, true["step"], document), *cause_faults(case.cause, document)]
+    faults += [*advice_faults(case, document["sentences"]), *bound_faults(case, true["saving"], document)]
     name, share = largest(case.cause, document) if case.cause else ("", 0.0)
     return {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
 
@@ -44,6 +44,13 @@ def largest(cause: Mapping[str, Any], document: Document) -> tuple[str, float]:
         seconds = {x: s for x, s in seconds.items() if x == wanted or not _related(x, wanted)}
     name = max(seconds, key=lambda x: seconds[x], default="nothing")
     return name, seconds.get(name, 0.0) / document["step"]["a"]
+
+
+def step_faults(case: Case, true: float, document: Document) -> Iterator[str]:
+    """Yield a step's time that is far from the true one, as of another step."""
+    step = document["step"]["a"]
+    if case.steady and not 1 / FAR < step / true < FAR:
+        yield f"a step: {1e3 * step:.1f} ms, not {1e3 * true:.1f} ms"
 
 
 def cause_faults(cause: Mapping[str, Any], document: Document) -> Iterator[str]:

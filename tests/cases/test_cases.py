@@ -119,10 +119,22 @@ def test_a_bound_below_the_true_saving_is_a_fault() -> None:
 
 def test_a_row_holds_the_faults_of_every_judgment() -> None:
     case = Case("x", "#", must=["y"], cause={"kind": "copy"}, bound="a fused optimizer", advice={"may": []})
-    row = judgment.row(case, 0.3, "A step", document(FAST))
+    row = judgment.row(case, {"step": 4e-3, "saving": 0.3}, "A step", document(FAST))
     assert row["named"] == "gemm" and row["bound"] == pytest.approx(0.2)
-    starts = ["missing: y", "first: gemm", "advised: a fused optimizer", "a fused optimizer: at most"]
+    starts = [
+        "missing: y",
+        "a step: 10.0 ms, not 4.0 ms",
+        "first: gemm",
+        "advised: a fused optimizer",
+        "a fused optimizer: at most",
+    ]
     assert all(x.startswith(y) for x, y in zip(row["faults"], starts, strict=True))
+
+
+def test_a_step_far_from_the_true_one_is_a_fault() -> None:
+    assert not [*judgment.step_faults(Case("x", "#"), 7e-3, document())]
+    assert not [*judgment.step_faults(Case("x", "#", steady=False), 1.0, document())]
+    assert [*judgment.step_faults(Case("x", "#"), 1.0, document())] == ["a step: 10.0 ms, not 1000.0 ms"]
 
 
 def test_the_page_shows_rows_and_faults() -> None:
@@ -137,5 +149,5 @@ def test_steps_are_timed_without_the_first(tmp_path: Path) -> None:
     ticks = [(float(x), x / 2) for x in (0, 90, 91, 92, 94, 96, 99)]
     timed_steps.write(ticks, tmp_path / "steps.json")
     assert (tmp_path / "steps.json").read_text("utf-8") == (
-        '{"steps": 3, "median": [2.0, 1.0], "mean": [2.3333333333333335, 1.1666666666666667]}'
+        '{"median": [2.0, 1.0], "mean": [2.3333333333333335, 1.1666666666666667]}'
     )

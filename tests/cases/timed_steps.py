@@ -44,11 +44,11 @@ def watch(ticks: Ticks, seconds: float, result: Path, by_optimizer: bool) -> Non
 
 
 def write(ticks: Ticks, result: Path) -> None:
-    """Write the steps' number, and their median and mean by each clock."""
+    """Write the median and the mean of the steps by each clock."""
     steps = [(b[0] - a[0], b[1] - a[1]) for a, b in zip(ticks[WARM:], ticks[WARM + 1 :], strict=False)]
     averages = {"median": statistics.median, "mean": statistics.fmean}
     values = {name: [average(column) for column in zip(*steps, strict=True)] for name, average in averages.items()}
-    result.write_text(json.dumps({"steps": len(steps), **values}), "utf-8")
+    result.write_text(json.dumps(values), "utf-8")
 
 
 if __name__ == "__main__":

@@ -28,20 +28,19 @@ def edited(text: str, edits: Sequence[Sequence[str]]) -> str:
 
 
 def measured(script: Path, edits: Sequence[Sequence[str]], clock: str, average: str) -> dict[str, float]:
-    """Return a step's wall seconds, and the share that the remedy saves; freed memory is kept, as in reports."""
-    text = script.read_text("utf-8")
+    """Return a step's median seconds, and the share that the remedy saves; freed memory is kept, as in reports."""
+    text, at = script.read_text("utf-8"), CLOCKS.index(clock)
     variants = [text, edited(text, edits)] if edits else [text]
-    runs = [[_run(variant, script.name, average) for variant in variants] for _ in range(TURNS)]
-    times = [statistics.median(x[CLOCKS.index(clock)] for x in column) for column in zip(*runs, strict=True)]
-    step = statistics.median(turn[0][CLOCKS.index("wall")] for turn in runs)
-    return {"step": step, "saving": 1 - times[-1] / times[0]}
+    runs = [[_run(variant, script.name) for variant in variants] for _ in range(TURNS)]
+    times = [statistics.median(x[average][at] for x in column) for column in zip(*runs, strict=True)]
+    return {"step": statistics.median(turn[0]["median"][at] for turn in runs), "saving": 1 - times[-1] / times[0]}
 
 
-def _run(text: str, name: str, average: str) -> list[float]:
-    """Return the average step of one run by each clock."""
+def _run(text: str, name: str) -> dict[str, list[float]]:
+    """Return the median and the mean step of one run, each by every clock."""
     with tempfile.TemporaryDirectory() as folder:
         script, result = Path(folder, name), Path(folder, "steps.json")
         script.write_text(text, "utf-8")
         words = [sys.executable, "-m", "tests.cases.timed_steps", str(script), str(result), str(SECONDS)]
         subprocess.run(words, env={**os.environ, **POLICIES["keep"]}, check=True, capture_output=True, timeout=120)
-        return [float(x) for x in json.loads(result.read_text("utf-8"))[average]]
+        return dict(json.loads(result.read_text("utf-8")))

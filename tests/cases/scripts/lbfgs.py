@@ -5,8 +5,8 @@ from torch import nn
 
 torch.set_num_threads(1)
 model = nn.Sequential(*(nn.Sequential(nn.Linear(96, 96), nn.Tanh()) for _ in range(10)), nn.Linear(96, 1))
-optimizer = torch.optim.LBFGS(model.parameters(), 0.2, max_iter=10, tolerance_grad=0, tolerance_change=0)
-x = torch.randn(512, 96)
+optimizer = torch.optim.LBFGS(model.parameters(), 0.2, max_iter=6, tolerance_grad=0, tolerance_change=0)
+x = torch.randn(128, 96)
 
 
 def closure() -> torch.Tensor:

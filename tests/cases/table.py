@@ -12,12 +12,12 @@ RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "docs" / "cases.md"
 HEAD = """# Public complaints, and what the reports say
 
-`make cases` runs each script of `tests/cases/scripts` by itself, with and without its remedy, then explains it, and
-judges the report by `tests/cases/cases.toml`. This page is written by that command, on the machine at its end.
+`make cases` times each script of `tests/cases/scripts` with and without its remedy, explains it, and judges the report
+by `tests/cases/cases.toml`. That command writes this page.
 
-A share is one of a step. *True saving* is measured, *saving in the report* is what it bounds or measured itself.
-A report is right if its largest cause is the true one, with its share within a quarter, if it gives the advice that it
-must and none that is wrong for the script, and if no bound is below the true saving. Its faults are listed below.
+All shares are of a step. The true saving is measured; the report bounds it, or measured it itself. A report is right if
+it names the true cause first, with its share within a quarter, gives the advice that it must and none that is wrong for
+the script, and bounds no saving below the true one.
 
 """
 COLUMNS = ("case", "source", "true cause", "named first", "remedy", "true saving", "in the report", "minutes", "right")
@@ -36,26 +36,20 @@ def save(rows: Mapping[str, Any], cases: Sequence[Case]) -> None:
 
 def page(rows: Mapping[str, Any], cases: Sequence[Case]) -> str:
     """Return the page: a table of the cases that have been run, then their faults."""
-    known = [case for case in cases if case.name in rows]
-    right = sum(not rows[case.name]["faults"] for case in known)
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
-    lines += ["| " + " | ".join(_cells(case, rows[case.name])) + " |" for case in known]
-    faults = [f"- {case.name}: {'; '.join(rows[case.name]['faults'])}" for case in known if rows[case.name]["faults"]]
-    return HEAD + "\n".join([*lines, "", f"{right} of {len(known)} right.", "", *faults]) + "\n"
+    known = [(case, rows[case.name]) for case in cases if case.name in rows]
+    right = sum(not row["faults"] for _, row in known)
+    table = [COLUMNS, ["---"] * len(COLUMNS), *(_cells(case, row) for case, row in known)]
+    faults = [f"- {case.name}: {'; '.join(row['faults'])}" for case, row in known if row["faults"]]
+    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    return HEAD + "\n".join([*lines, "", f"{right} of {len(known)} right. Faults:", "", *faults]) + "\n"
 
 
 def _cells(case: Case, row: Mapping[str, Any]) -> list[str]:
-    cause = next(((view, x) for view, x in case.cause.items() if view != "share"), ("", "–"))
-    share = case.cause.get("long", case.cause.get("share"))
-    text = "rare long steps" if cause[0] == "long" else f"{cause[0]} {cause[1]}".strip()
-    named = f"{row['named']} {_percent(row['share'])}".strip() if row.get("named") else "–"
-    saving = _percent(row["true"]["saving"]) if case.remedy else "–"
-    bounded = _percent(row["bound"]) if row.get("bound") is not None else "–"
-    right = "no" if row["faults"] else "yes"
+    cause = " ".join(f"{x:.0%}" if isinstance(x, float) else f"{view} {x}" for view, x in case.cause.items())
+    cause = f"long steps {cause}" if "long" in case.cause else cause
+    named = f"{row['named']} {row['share']:.0%}".removesuffix(" 0%") if row.get("named") else "–"
     remedy = case.bound or ", ".join(case.advice.get("must", ())) or ("an edit" if case.remedy else "–")
-    return [case.name, case.source, f"{text} {_percent(share)}".strip(), named, remedy, saving, bounded,
-            f"{row['minutes']:.1f}", right]  # fmt: skip
-
-
-def _percent(share: float | None) -> str:
-    return f"{share:.0%}" if share else ""
+    saving = f"{row['true']['saving']:.0%}" if case.remedy else "–"
+    most = "–" if row.get("bound") is None else f"{row['bound']:.0%}"
+    right = "no" if row["faults"] else "yes"
+    return [case.name, case.source, cause or "–", named, remedy, saving, most, f"{row['minutes']:.1f}", right]

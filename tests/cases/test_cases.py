@@ -1,8 +1,7 @@
-"""The court without clocks: its scripts are there and small, its patterns and its judgments find what is wrong."""
+"""The court without clocks: its scripts are there and small, and each of its judgments finds what is wrong."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,14 @@ DOUBLE = "Setting: 9% of the FLOP are computed in float64, in half of the number
 
 def document(*sentences: str, **changes: Any) -> dict[str, Any]:
     """Return a report's document of a step of 10 ms, for the judgments."""
-    cells = [
-        {"phase": "update", "operations": [{"name": "sqrt", "seconds": 1e-3}, {"name": "mm", "seconds": 1e-3}]},
-        {"phase": "forward", "operations": [{"name": "mm", "seconds": 5e-3}]},
-    ]
     parts: dict[str, Any] = {
         "step": {"a": 10e-3},
         "kinds": [{"name": "gemm", "a": 6e-3}, {"name": "copy", "a": 3e-3}],
-        "cells": [{**cell, "a": sum(x["seconds"] for x in cell["operations"])} for cell in cells],
-        "modules": [
-            {"path": x, "phases": {"forward": s}} for x, s in (("net", 8e-3), ("net.0", 5e-3), ("net.1", 3e-3))
+        "cells": [
+            {"phase": "update", "a": 2e-3, "operations": [{"name": x, "seconds": 1e-3} for x in ("sqrt", "mm")]},
+            {"phase": "forward", "a": 5e-3, "operations": [{"name": "mm", "seconds": 5e-3}]},
         ],
+        "modules": [{"path": x, "phases": {"": s}} for x, s in (("net", 8e-3), ("net.0", 5e-3), ("net.1", 3e-3))],
         "lines": [{"file": "/a/train.py", "number": 7, "seconds": 4e-3}],
         "long": {"share": 0.4},
         "sentences": list(sentences),
@@ -44,11 +40,11 @@ def test_every_script_has_a_case() -> None:
 def test_a_case_is_small_and_its_remedy_applies(case: Case) -> None:
     text = case.script.read_text("utf-8")
     compile(truth.edited(text, case.remedy), case.name, "exec")
-    assert len(text.splitlines()) <= LONGEST and ("#" in case.source or ".py" in case.source)
-    assert "\n" not in (ast.get_docstring(ast.parse(text)) or "\n")
+    assert len(text.splitlines()) <= LONGEST and text.splitlines()[0].endswith('."""')
+    assert ("#" in case.source or ".py" in case.source) and case.clock in truth.CLOCKS
     assert case.first or case.must or case.must_not or case.cause
     assert case.cause.keys() <= {*judgment.VIEWS, "setting", "long", "share"} and len(case.cause.keys() - {"share"}) < 2
-    assert case.advice.keys() <= {"must", "may"} and case.clock in ("processor", "wall")
+    assert case.advice.keys() <= {"must", "may"}
 
 
 def test_a_report_is_judged_by_its_beginning_and_its_whole() -> None:
@@ -61,29 +57,29 @@ def test_a_report_is_judged_by_its_beginning_and_its_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "named"),
+    ("cause", "changes", "faults"),
     [
-        ({"kind": "gemm", "share": 0.5}, {"kind": "copy"}, "gemm 60%"),
-        ({"phase": "forward", "share": 0.5}, {"phase": "update"}, "forward 50%"),
-        ({"operation": "mm", "share": 0.6}, {"operation": "sqrt"}, "mm 60%"),
-        ({"module": "net.0", "share": 0.5}, {"module": "net.1"}, "net.0 50%"),
-        ({"line": "train.py:7", "share": 0.4}, {"line": "train.py:8"}, "train.py:7 40%"),
+        ({"kind": "gemm", "share": 0.5}, {}, []),
+        ({"kind": "gemm", "share": 0.4}, {}, ["gemm: 60%, not 40%"]),
+        ({"kind": "copy"}, {}, ["first: gemm 60%, not copy"]),
+        ({"phase": "forward", "share": 0.5}, {}, []),
+        ({"phase": "update"}, {}, ["first: forward 50%, not update"]),
+        ({"operation": "mm", "share": 0.6}, {}, []),
+        ({"operation": "sqrt"}, {}, ["first: mm 60%, not sqrt"]),
+        ({"module": "net.0", "share": 0.5}, {}, []),
+        ({"module": "net.1"}, {}, ["first: net.0 50%, not net.1"]),
+        ({"line": "train.py:7", "share": 0.4}, {}, []),
+        ({"line": "train.py:8"}, {}, ["first: train.py:7 40%, not train.py:8"]),
+        ({"long": 0.45}, {}, []),
+        ({"long": 0.9}, {}, ["long: 40%, not 90%"]),
+        ({"long": 0.4}, {"long": None}, ["first: no long steps 0%, not long"]),
+        ({"setting": "float64"}, {"sentences": [DOUBLE]}, []),
+        ({"setting": "float64"}, {}, ["first: no setting 0%, not float64"]),
+        ({}, {}, []),
     ],
 )
-def test_the_largest_cause_is_judged_in_its_view(right: dict[str, Any], wrong: dict[str, Any], named: str) -> None:
-    assert not [*judgment.cause_faults(right, document())]
-    assert [*judgment.cause_faults(wrong, document())] == [f"first: {named}, not {next(iter(wrong.values()))}"]
-    share = right["share"] * 2
-    faults = [*judgment.cause_faults({**right, "share": share}, document())]
-    assert faults == [f"{named.rsplit(' ', 1)[0]}: {named.rsplit(' ', 1)[1]}, not {share:.0%}"]
-
-
-def test_long_steps_and_settings_are_causes() -> None:
-    assert not [*judgment.cause_faults({"long": 0.45}, document())]
-    assert [*judgment.cause_faults({"long": 0.9}, document())] == ["long: 40%, not 90%"]
-    assert [*judgment.cause_faults({"long": 0.4}, document(long=None))] == ["first: no long steps 0%, not long"]
-    assert not [*judgment.cause_faults({"setting": "float64"}, document(DOUBLE))]
-    assert [*judgment.cause_faults({"setting": "float64"}, document())] == ["first: no setting 0%, not float64"]
+def test_the_largest_cause_is_judged_in_its_view(cause: Any, changes: Any, faults: list[str]) -> None:
+    assert [*judgment.cause_faults(cause, document(**changes))] == faults
 
 
 def test_advice_must_may_or_must_not_be_given() -> None:
@@ -95,46 +91,32 @@ def test_advice_must_may_or_must_not_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "most"),
+    ("sentence", "most", "faults"),
     [
-        (FAST, 0.2),
-        ("To try: a fused optimizer: saves 2 ms [1 ms, 2.5 ms] of a step, made here. Do: x.", 0.25),
-        ("Not worth it: a fused optimizer saves nothing for certain, made here: −1 ms [−1.5 ms, +900 µs].", 0.15),
-        ("To try: a fused optimizer: is good. Do: x.", None),
-        ("", None),
+        (FAST, 0.2, ["a fused optimizer: at most 20% of a step, but saves 30%"]),
+        (FAST.replace("at most 2 ms", "2 ms [1 ms, 2.8 ms]"), 0.28, []),
+        ("Not worth it: a fused optimizer saves nothing for certain, made here: −1 ms [−3.1 ms, +900 µs].", 0.31, []),
+        ("To try: a fused optimizer: is good. Do: x.", None, ["no saving: a fused optimizer"]),
+        ("", None, []),
     ],
 )
-def test_a_bound_is_read_in_each_form(sentence: str, most: float | None) -> None:
+def test_a_bound_is_not_below_the_true_saving(sentence: str, most: float | None, faults: list[str]) -> None:
     assert judgment.bound("a fused optimizer", document(sentence)) == (most and pytest.approx(most))
-
-
-def test_a_bound_below_the_true_saving_is_a_fault() -> None:
-    case = Case("x", "#", bound="a fused optimizer")
-    assert not [*judgment.bound_faults(case, 0.2, document(FAST))]
-    faults = [*judgment.bound_faults(case, 0.3, document(FAST))]
-    assert faults == ["a fused optimizer: at most 20% of a step, but saves 30%"]
-    faults = [*judgment.bound_faults(case, 0.3, document("To try: a fused optimizer: is good"))]
-    assert faults == ["no saving: a fused optimizer"]
-
-
-def test_a_row_holds_the_faults_of_every_judgment() -> None:
-    case = Case("x", "#", must=["y"], cause={"kind": "copy"}, bound="a fused optimizer", advice={"may": []})
-    row = judgment.row(case, {"step": 4e-3, "saving": 0.3}, "A step", document(FAST))
-    assert row["named"] == "gemm" and row["bound"] == pytest.approx(0.2)
-    starts = [
-        "missing: y",
-        "a step: 10.0 ms, not 4.0 ms",
-        "first: gemm",
-        "advised: a fused optimizer",
-        "a fused optimizer: at most",
-    ]
-    assert all(x.startswith(y) for x, y in zip(row["faults"], starts, strict=True))
+    assert [*judgment.bound_faults(Case("x", "#", bound="a fused optimizer"), 0.3, document(sentence))] == faults
 
 
 def test_a_step_far_from_the_true_one_is_a_fault() -> None:
     assert not [*judgment.step_faults(Case("x", "#"), 7e-3, document())]
     assert not [*judgment.step_faults(Case("x", "#", steady=False), 1.0, document())]
     assert [*judgment.step_faults(Case("x", "#"), 1.0, document())] == ["a step: 10.0 ms, not 1000.0 ms"]
+
+
+def test_a_row_holds_the_faults_of_every_judgment() -> None:
+    case = Case("x", "#", must=["y"], cause={"kind": "copy"}, bound="a fused optimizer", advice={"may": []})
+    row = judgment.row(case, {"step": 4e-3, "saving": 0.3}, "A step", document(FAST))
+    assert row["named"] == "gemm" and row["bound"] == pytest.approx(0.2)
+    starts = ["missing: y", "a step: 10.0", "first: gemm", "advised: a fused optimizer", "a fused optimizer: at most"]
+    assert all(x.startswith(y) for x, y in zip(row["faults"], starts, strict=True))
 
 
 def test_the_page_shows_rows_and_faults() -> None:
@@ -145,9 +127,6 @@ def test_the_page_shows_rows_and_faults() -> None:
     assert "0 of 1 right" in page and "- x: late" in page and "never run" not in page
 
 
-def test_steps_are_timed_without_the_first(tmp_path: Path) -> None:
-    ticks = [(float(x), x / 2) for x in (0, 90, 91, 92, 94, 96, 99)]
-    timed_steps.write(ticks, tmp_path / "steps.json")
-    assert (tmp_path / "steps.json").read_text("utf-8") == (
-        '{"median": [2.0, 1.0], "mean": [2.3333333333333335, 1.1666666666666667]}'
-    )
+def test_steps_are_averaged_without_the_first(tmp_path: Path) -> None:
+    timed_steps.write([(float(x), x / 2) for x in (0, 90, 91, 92, 94, 96, 99)], tmp_path / "steps.json")
+    assert (tmp_path / "steps.json").read_text("utf-8").startswith('{"median": [2.0, 1.0], "mean": [2.33')

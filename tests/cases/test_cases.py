@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases import judgment, table, timed_steps, truth
+from tests.cases import judgment, table, truth
 from tests.cases.court import HERE, Case, cases
 
 LONGEST = 30  # lines of a script
@@ -128,5 +128,5 @@ def test_the_page_shows_rows_and_faults() -> None:
 
 
 def test_steps_are_averaged_without_the_first(tmp_path: Path) -> None:
-    timed_steps.write([(float(x), x / 2) for x in (0, 90, 91, 92, 94, 96, 99)], tmp_path / "steps.json")
+    truth.write([(float(x), x / 2) for x in (0, 90, 91, 92, 94, 96, 99)], tmp_path / "steps.json")
     assert (tmp_path / "steps.json").read_text("utf-8").startswith('{"median": [2.0, 1.0], "mean": [2.33')

@@ -106,14 +106,15 @@ def test_a_bound_is_not_below_the_true_saving(sentence: str, most: float | None,
 
 
 def test_a_step_far_from_the_true_one_is_a_fault() -> None:
-    assert not [*judgment.step_faults(Case("x", "#"), 7e-3, document())]
-    assert not [*judgment.step_faults(Case("x", "#", steady=False), 1.0, document())]
-    assert [*judgment.step_faults(Case("x", "#"), 1.0, document())] == ["a step: 10.0 ms, not 1000.0 ms"]
+    far = {"processor": 0.1, "wall": 1.0}
+    assert not [*judgment.step_faults(Case("x", "#"), {"processor": 1e-3, "wall": 7e-3}, document())]
+    assert not [*judgment.step_faults(Case("x", "#", steady=False), far, document())]
+    assert [*judgment.step_faults(Case("x", "#"), far, document())] == ["a step: 10.0 ms, not 100.0 to 1000.0 ms"]
 
 
 def test_a_row_holds_the_faults_of_every_judgment() -> None:
     case = Case("x", "#", must=["y"], cause={"kind": "copy"}, bound="a fused optimizer", advice={"may": []})
-    row = judgment.row(case, {"step": 4e-3, "saving": 0.3}, "A step", document(FAST))
+    row = judgment.row(case, {"processor": 2e-3, "wall": 4e-3, "saving": 0.3}, "A step", document(FAST))
     assert row["named"] == "gemm" and row["bound"] == pytest.approx(0.2)
     starts = ["missing: y", "a step: 10.0", "first: gemm", "advised: a fused optimizer", "a fused optimizer: at most"]
     assert all(x.startswith(y) for x, y in zip(row["faults"], starts, strict=True))

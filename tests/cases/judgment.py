@@ -29,7 +29,11 @@ Document = Mapping[str, Any]
 def row(case: Case, true: Mapping[str, float], report: str, document: Document) -> dict[str, Any]:
     """Return the judgment of a report: its faults, and what it names first and bounds."""
     faults = [*case.faults(report), *step_faults(case, true, document), *cause_faults(case.cause, document)]
-    faults += [*advice_faults(case, document["sentences"]), *bound_faults(case, true["saving"], document)]
+    faults += [
+        *account_faults(document),
+        *advice_faults(case, document["sentences"]),
+        *bound_faults(case, true["saving"], document),
+    ]
     name, share = largest(case.cause, document) if case.cause else ("", 0.0)
     return {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
 
@@ -60,6 +64,15 @@ def step_faults(case: Case, true: Mapping[str, float], document: Document) -> It
         yield f"a step: {1e3 * step:.1f} ms, not {1e3 * min(clocks):.1f} to {1e3 * max(clocks):.1f} ms"
 
 
+def account_faults(document: Document) -> Iterator[str]:
+    """Yield what cannot be: kinds of work, or a line of regular steps, that take far more than a step."""
+    most, place = document["step"]["a"] * (1 + NEAR), (document.get("long") or {}).get("place")
+    if (kinds := sum(x["a"] for x in document["kinds"])) > most:
+        yield f"kinds: {kinds / document['step']['a']:.0%} of a step"
+    lines = [x for x in document["lines"] if f"{x['file']}:{x['number']}" != place and x["seconds"] > most]
+    yield from (f"line {x['number']}: {x['seconds'] / document['step']['a']:.0%} of a step" for x in lines)
+
+
 def cause_faults(cause: Mapping[str, Any], document: Document) -> Iterator[str]:
     """Yield what is wrong with the largest cause: its name, or its share."""
     if not cause:
@@ -84,13 +97,9 @@ def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
 
 
 def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]:
-    """Yield a saving that the report bounds below the true share of a step, or a bound that it lacks."""
-    if not case.bound or case.bound not in _given(document["sentences"]):
-        return  # missing advice is a fault of its own
+    """Yield a saving that the report bounds below the true share of a step."""
     most = bound(case.bound, document)
-    if most is None:
-        yield f"no saving: {case.bound}"
-    elif most < (1 - NOISE) * saving:
+    if most is not None and most < (1 - NOISE) * saving:
         yield f"{case.bound}: at most {most:.0%} of a step, but saves {saving:.0%}"
 
 

@@ -96,7 +96,7 @@ def test_advice_must_may_or_must_not_be_given() -> None:
         (FAST, 0.2, ["a fused optimizer: at most 20% of a step, but saves 30%"]),
         (FAST.replace("at most 2 ms", "2 ms [1 ms, 2.8 ms]"), 0.28, []),
         ("Not worth it: a fused optimizer saves nothing for certain, made here: −1 ms [−3.1 ms, +900 µs].", 0.31, []),
-        ("To try: a fused optimizer: is good. Do: x.", None, ["no saving: a fused optimizer"]),
+        ("To try: a fused optimizer: is good. Do: x.", None, []),
         ("", None, []),
     ],
 )
@@ -112,11 +112,19 @@ def test_a_step_far_from_the_true_one_is_a_fault() -> None:
     assert [*judgment.step_faults(Case("x", "#"), far, document())] == ["a step: 10.0 ms, not 100.0 to 1000.0 ms"]
 
 
+def test_parts_that_exceed_the_step_are_faults() -> None:
+    line, long = {"file": "/a/b.py", "number": 5, "seconds": 2e-2}, {"share": 0.1, "place": "/a/b.py:5"}
+    assert not [*judgment.account_faults(document(lines=[line], long=long))]
+    faults = [*judgment.account_faults(document(lines=[line], kinds=[{"name": "gemm", "a": 2e-2}]))]
+    assert faults == ["kinds: 200% of a step", "line 5: 200% of a step"]
+
+
 def test_a_row_holds_the_faults_of_every_judgment() -> None:
     case = Case("x", "#", must=["y"], cause={"kind": "copy"}, bound="a fused optimizer", advice={"may": []})
-    row = judgment.row(case, {"processor": 2e-3, "wall": 4e-3, "saving": 0.3}, "A step", document(FAST))
+    wrong = document(FAST, kinds=[{"name": "gemm", "a": 2e-2}])
+    row = judgment.row(case, {"processor": 2e-3, "wall": 4e-3, "saving": 0.3}, "A step", wrong)
     assert row["named"] == "gemm" and row["bound"] == pytest.approx(0.2)
-    starts = ["missing: y", "a step: 10.0", "first: gemm", "advised: a fused optimizer", "a fused optimizer: at most"]
+    starts = ["missing: y", "a step: 10.0", "first: gemm", "kinds: 200%", "advised: a fused", "a fused optimizer: at"]
     assert all(x.startswith(y) for x, y in zip(row["faults"], starts, strict=True))
 
 

@@ -39,9 +39,9 @@ def main(names: list[str]) -> int:
         rows[case.name] = judged(case)
         print(f"{case.name}: {'; '.join(rows[case.name]['faults']) or 'right'}", flush=True)
         table.save(rows, cases())
-    right = sum(not rows[case.name]["faults"] for case in wanted)
-    print(f"{right} of {len(wanted)} right")
-    return int(right < len(wanted))
+    wrong = [case for case in wanted if rows[case.name]["faults"]]
+    print(f"{len(wanted) - len(wrong)} of {len(wanted)} right")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

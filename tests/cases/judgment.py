@@ -103,9 +103,9 @@ def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]
         yield f"{case.bound}: at most {most:.0%} of a step, but saves {saving:.0%}"
 
 
-def advised(sentences: Sequence[str]) -> dict[str, str]:
+def advised(sentences: Sequence[str], start: str = "To try: ") -> dict[str, str]:
     """Return the sentences that advise something, by the names in remedies.toml and settings.toml."""
-    named = {x.split(": ")[1]: x for x in sentences if x.startswith("To try: ")}
+    named = {x.split(": ")[1].split(" saves ")[0]: x for x in sentences if x.startswith(start)}
     for text in (x for x in sentences if x.startswith("Setting: ")):
         name = next((name for name, pattern in SETTINGS.items() if re.search(pattern, text)), "unknown setting")
         named[name] = text
@@ -114,19 +114,13 @@ def advised(sentences: Sequence[str]) -> dict[str, str]:
 
 def bound(name: str, document: Document) -> float | None:
     """Return the most that a report says of a remedy's saving, as a share of its step; None if it says nothing."""
-    text = _given(document["sentences"]).get(name, "")
+    text = (advised(document["sentences"], "Not worth it: ") | advised(document["sentences"])).get(name, "")
     if at_most := re.search(rf"at most {TIME}", text):
         return _seconds(at_most) / float(document["step"]["a"])
     if interval := re.search(rf"\[{TIME}, {TIME}\]", text):
         sign = -1 if "saves nothing" in text else 1  # this one gives the change of the step's time
         return max(sign * _seconds(x) for x in re.finditer(TIME, interval.group())) / float(document["step"]["a"])
     return None
-
-
-def _given(sentences: Sequence[str]) -> dict[str, str]:
-    """Return the sentences on remedies by their names, those that a trial refused among them."""
-    refused = {x.split(": ")[1].split(" saves ")[0]: x for x in sentences if x.startswith("Not worth it: ")}
-    return refused | advised(sentences)
 
 
 def _seconds(match: re.Match[str]) -> float:

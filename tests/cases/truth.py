@@ -58,14 +58,11 @@ def watch(ticks: Ticks, result: Path, by_optimizer: bool) -> None:
     from torch.optim import optimizer
 
     stepped: list[object] = []
-    depth = [0]
-
-    def enter(*_: Any) -> None:
-        depth[0] += 1
+    inside: list[object] = []
 
     def tick(owner: object, *_: Any) -> None:
-        depth[0] -= not by_optimizer
-        if depth[0] or (stepped and owner is not stepped[0]):
+        del inside[-1:]
+        if inside or (stepped and owner is not stepped[0]):
             return
         stepped[:] = [owner]
         ticks.append((time.perf_counter(), time.process_time()))
@@ -76,7 +73,7 @@ def watch(ticks: Ticks, result: Path, by_optimizer: bool) -> None:
     if by_optimizer:
         optimizer.register_optimizer_step_post_hook(tick)
     else:
-        module.register_module_forward_pre_hook(enter)
+        module.register_module_forward_pre_hook(lambda owner, _: inside.append(owner))
         module.register_module_forward_hook(tick)
 
 

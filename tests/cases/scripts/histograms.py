@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8))
+model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 8))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 log: dict[str, np.ndarray] = {}
 for _ in range(10**9):

@@ -19,7 +19,7 @@ BUDGET = "20s"
 def judged(case: Case) -> dict[str, Any]:
     """Time a case's script, explain it, judge the report; return the row of the results."""
     began = time.monotonic()
-    true = truth.measured(case.script, case.remedy, case.clock, "mean" if "long" in case.cause else "median")
+    true = truth.measured(case.script, case.remedy, case.clock)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "document.json")
         words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]

@@ -32,24 +32,24 @@ def edited(text: str, edits: Sequence[Sequence[str]]) -> str:
     return text
 
 
-def measured(script: Path, edits: Sequence[Sequence[str]], clock: str, average: str) -> dict[str, float]:
-    """Return a step's median by each clock, and the share that the remedy saves, both with freed memory kept."""
+def measured(script: Path, edits: Sequence[Sequence[str]], clock: str) -> dict[str, float]:
+    """Return a step's mean seconds by each clock, and the share that the remedy saves, both with freed memory kept."""
     text, at = script.read_text("utf-8"), CLOCKS.index(clock)
     variants = [text, edited(text, edits)] if edits else [text]
     runs = [[_run(variant, script.name) for variant in variants] for _ in range(TURNS)]
-    times = [statistics.median(x[average][at] for x in column) for column in zip(*runs, strict=True)]
-    step = [statistics.median(x) for x in zip(*(turn[0]["median"] for turn in runs), strict=True)]
+    times = [statistics.median(x[at] for x in column) for column in zip(*runs, strict=True)]
+    step = [statistics.median(x) for x in zip(*(turn[0] for turn in runs), strict=True)]
     return {**dict(zip(CLOCKS, step, strict=True)), "saving": 1 - times[-1] / times[0]}
 
 
-def _run(text: str, name: str) -> dict[str, list[float]]:
-    """Return the median and the mean step of one run, each by every clock."""
+def _run(text: str, name: str) -> list[float]:
+    """Return the mean step of one run by every clock."""
     with tempfile.TemporaryDirectory() as folder:
-        script, result = Path(folder, name), Path(folder, "steps.json")
+        script, result = Path(folder, name), Path(folder, "step.json")
         script.write_text(text, "utf-8")
         words = [sys.executable, "-m", "tests.cases.truth", str(script), str(result)]
         subprocess.run(words, env={**os.environ, **POLICIES["keep"]}, check=True, capture_output=True, timeout=120)
-        return dict(json.loads(result.read_text("utf-8")))
+        return [float(x) for x in json.loads(result.read_text("utf-8"))]
 
 
 def watch(ticks: Ticks, result: Path, by_optimizer: bool) -> None:
@@ -78,11 +78,9 @@ def watch(ticks: Ticks, result: Path, by_optimizer: bool) -> None:
 
 
 def write(ticks: Ticks, result: Path) -> None:
-    """Write the median and the mean of the steps by each clock."""
-    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in zip(ticks[WARM:], ticks[WARM + 1 :], strict=False)]
-    averages = {"median": statistics.median, "mean": statistics.fmean}
-    values = {name: [average(column) for column in zip(*steps, strict=True)] for name, average in averages.items()}
-    result.write_text(json.dumps(values), "utf-8")
+    """Write the mean step by each clock: a median would miss long steps, as of validations or garbage collections."""
+    columns = zip(ticks[WARM], ticks[-1], strict=True)
+    result.write_text(json.dumps([(last - first) / (len(ticks) - 1 - WARM) for first, last in columns]), "utf-8")
 
 
 if __name__ == "__main__":

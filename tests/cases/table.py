@@ -17,7 +17,7 @@ by `tests/cases/cases.toml`. That command writes this page.
 
 All shares are of a step. The true saving is measured; the report bounds it, or measured it itself. A report is right if
 it names the true cause first, with its share within a quarter, gives the advice that it must and none that is wrong for
-the script, and bounds no saving below the true one.
+the script, bounds no saving below the true one, times the right step, and has no parts that exceed it.
 
 """
 COLUMNS = ("case", "source", "true cause", "named first", "remedy", "true saving", "in the report", "minutes", "right")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import runpy
 import statistics
 import subprocess
 import sys
@@ -87,6 +87,10 @@ def write(ticks: Ticks, result: Path) -> None:
 if __name__ == "__main__":
     source, destination = map(Path, sys.argv[1:])
     recorded: Ticks = []
-    watch(recorded, destination, ".step(" in source.read_text("utf-8"))
-    runpy.run_path(str(source), run_name="__main__")
+    text = source.read_text("utf-8")
+    hooked = text.replace(
+        "import torch\n", "import torch\nwatch()\n", 1
+    )  # after the variables that a script sets for it
+    start = functools.partial(watch, recorded, destination, ".step(" in text)
+    exec(compile(hooked, str(source), "exec"), {"__name__": "__main__", "watch": start})
     write(recorded, destination)

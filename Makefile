@@ -62,7 +62,7 @@ soak: .venv/done ## the figures that issues promise, measured: three or four hou
 	$(BIN)/python -m micro.selftest --full
 	$(BIN)/python -m tests.soak
 
-cases: .venv/done ## public complaints about slow programs, explained with clocks: which reports are right (6 minutes)
+cases: .venv/done ## public complaints about slow programs, explained with clocks: which reports are right (an hour; docs/cases.md)
 	$(BIN)/python -m tests.cases
 
 reference: .venv/done ## PyTorch's step against JAX's in both networks, five processes each: run files, tables, pictures in docs/ (11 minutes)

@@ -1,26 +1,48 @@
-"""Run the cases with clocks and print which reports are right: `make cases`, or `python -m tests.cases NAME…`."""
+"""Run the cases with clocks and write which reports are right: `make cases`, or `python -m tests.cases NAME…`."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
+from tests.cases import judgment, table, truth
 from tests.cases.court import Case, cases
 
+BUDGET = "20s"
 
-def judged(case: Case) -> bool:
-    """Explain a case's script, and print a line of the judgment; return whether its report is right."""
+
+def judged(case: Case) -> dict[str, Any]:
+    """Time a case's script, explain it, judge the report; return the row of the results."""
     began = time.monotonic()
-    words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", "20s", "-q"]
-    report = subprocess.run(words, capture_output=True, text=True, check=False)
-    faults = [*case.faults(report.stdout)] if report.returncode == 0 else [report.stderr.strip()[-200:]]
-    print(f"{case.name}, {time.monotonic() - began:.0f} s: {'; '.join(faults) or 'right'}", flush=True)
-    return not faults
+    true = truth.measured(case.script, case.remedy, case.clock)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "document.json")
+        words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]
+        report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False)
+        document = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    row = {"true": true, "minutes": (time.monotonic() - began) / 60}
+    if not document:
+        return {**row, "faults": [f"no document: {report.stderr.strip()[-200:]}"]}
+    return {**row, **judgment.row(case, true, report.stdout, document)}
+
+
+def main(names: list[str]) -> int:
+    """Judge the named cases, or all; keep their rows beside the others', and write the page."""
+    rows = table.load()
+    wanted = [case for case in cases() if case.name in names or not names]
+    for case in wanted:
+        rows[case.name] = judged(case)
+        print(f"{case.name}: {'; '.join(rows[case.name]['faults']) or 'right'}", flush=True)
+        table.save(rows, cases())
+    wrong = [case for case in wanted if rows[case.name]["faults"]]
+    print(f"{len(wanted) - len(wrong)} of {len(wanted)} right")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    wanted = [case for case in cases() if case.name in sys.argv[1:] or not sys.argv[1:]]
-    right = sum(map(judged, wanted))
-    print(f"{right} of {len(wanted)} right")
-    sys.exit(right < len(wanted))
+    sys.exit(main(sys.argv[1:]))

@@ -1,12 +1,13 @@
-"""Cases as data, and the judgment of a report: what it must say, what first, and what it must not."""
+"""Cases as data, and the judgment of a report: its patterns here, its document in judgment.py."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 FIRST = 4  # lines of a report that count as its beginning
@@ -14,13 +15,19 @@ FIRST = 4  # lines of a report that count as its beginning
 
 @dataclass(frozen=True)
 class Case:
-    """A script and the patterns of its report."""
+    """A script, and what is true of it; see the head of cases.toml."""
 
     name: str
     source: str  # a public report of the like
     first: Sequence[str] = ()
     must: Sequence[str] = ()
     must_not: Sequence[str] = ()
+    cause: Mapping[str, Any] = field(default_factory=dict)
+    remedy: Sequence[Sequence[str]] = ()  # replacements in the script's text
+    bound: str = ""  # the advice whose saving must not be below the true one
+    clock: str = "processor"  # by which the truth is measured
+    steady: bool = True  # steps do not grow, so that two runs compare
+    advice: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def script(self) -> Path:
@@ -28,7 +35,7 @@ class Case:
         return HERE / "scripts" / f"{self.name}.py"
 
     def faults(self, report: str) -> Iterator[str]:
-        """Yield what is wrong with a report."""
+        """Yield what is wrong with a report's text."""
         report = report[max(0, report.find("A step")) :]  # the script's output comes before
         begin = "\n".join(report.splitlines()[:FIRST])
         yield from (f"not first: {x}" for x in self.first if not re.search(x, begin))

@@ -23,14 +23,20 @@ PALE = 0.35  # opacity of a cause or cell whose difference may be chance
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return a picture for each attribution of the run, named after network and frameworks."""
+    """Return a picture for each attribution of the run, named after network and frameworks, or both scripts."""
     pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
-        slug = _groups.slugged(f"{explained.network} {explained.a} {explained.b}", 60)
+        slug = _groups.slugged(_about_what(explained))
         while slug in pictures:
             slug += "-"
         pictures[slug] = _picture(explained, run)
     return list(pictures.items())
+
+
+def _about_what(explained: Explanation) -> str:
+    """Return the words of a picture's file name."""
+    sides = f"{explained.a} {explained.b}"
+    return sides.replace(".py", "") if explained.network.endswith(".py") else f"{explained.network} {sides}"
 
 
 def _picture(explained: Explanation, run: Run) -> Figure:

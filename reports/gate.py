@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from reports import multiple_testing, table, units
+from reports import busy, multiple_testing, table, units
 from reports.record import Comparison, Note, Result, Run
 
 Outcome: TypeAlias = Literal["passed", "failed", "no verdict"]
@@ -110,13 +110,19 @@ def _reason(run: Run, contest: str, variants: Sequence[str], pair: Judged | None
 def _tested(comparison: Comparison, contender: Result, baseline: Result, stands: bool) -> Tested:
     at, first, second = table.contrast(contender, baseline)
     ratio = units.ratio(comparison.ratio, comparison.low, comparison.high)
-    busy = "contended" in (contender.status, baseline.status)
+    lost = max(contender.lost or 0.0, baseline.lost or 0.0)
     return Tested(
         f"{first} takes {ratio} times what {second} takes, {at}",
         comparison.verdict if stands or comparison.verdict != "slower" else "unresolved",
         comparison.high or 0.0,
-        "other processes used the machine: repeat on a quiet machine" if busy else "",
+        f"other processes took time in {lost:.0%} of the rounds: repeat on a quiet machine" * (lost > busy.BUSY),
     )
+
+
+def code(run: Run) -> int:
+    """Return the exit code of a run on kernels: of its last gate, 0 without any."""
+    outcomes: list[Outcome] = [note.data["outcome"] for note in run.notes if note.topic == TOPIC]
+    return CODES[outcomes[-1]] if outcomes else 0
 
 
 def note(outcome: Gate) -> Note:

@@ -32,7 +32,7 @@ OUTPUTS = {"-q", "-v", "-o", "--resume", "--keep-wrong", "--figures", "--list"}
 OUTPUTS |= {f"--{kind}" for kind in formats.kinds() if kind != "text"}
 # A value of each option, other than its default; "" of a flag.
 VALUES: dict[str, str] = json.loads((ROOT / "tests/option_values.json").read_text("utf-8"))
-OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate only not until"
+OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate gate only not until"
 OF_BENCHMARKS += " vary net shapes why profile full all"
 NUMBERS = ("3", "64")
 

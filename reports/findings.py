@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import attribution, gate, prediction, step, table, units
+from reports import attribution, gate, prediction, step, table, units, winners
 from reports.record import Run
 
 ROUND, WATCHED = "round", "watched"  # topics of notes that keep rounds of `macro run` and of `macro explain`
@@ -26,7 +26,7 @@ def notes(run: Run) -> list[str]:
 
 
 def sentence(run: Run) -> str | None:
-    """Return the counts of verdicts and the largest certain difference; None without judged comparisons."""
+    """Return the counts of verdicts and the winners, or the largest difference; None without judged comparisons."""
     every = [x for contest in run.contests for x in contest.compared]
     compared = [(c, pair) for c, *pair in every if c.ratio and c.verdict in WORDS]
     if not compared:
@@ -34,6 +34,8 @@ def sentence(run: Run) -> str | None:
     verdicts = [c.verdict for c, _ in compared]
     counts = [f"{verdicts.count(verdict)} {word}" for verdict, word in WORDS.items() if verdicts.count(verdict)]
     summary = f"Of {len(compared)} comparisons {', '.join(counts)}" if len(compared) > 1 else ""
+    if fastest := winners.sentence(run):
+        return f"{summary}. {fastest}" if summary else fastest
     certain = [pair for pair in compared if pair[0].verdict in ("slower", "faster")]
     if not certain:
         return f"{summary}." if summary else None

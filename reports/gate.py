@@ -22,6 +22,9 @@ class Gate:
     share: float  # least slowdown that fails
     outcome: Outcome
     sentence: str
+    ratio: float | None = None  # contender's time over the baseline's; null: several comparisons, or none
+    low: float | None = None  # of its 95 % interval
+    high: float | None = None
 
     @property
     def code(self) -> int:
@@ -34,7 +37,9 @@ class Tested(NamedTuple):
 
     text: str  # such as `new.py takes 1.003 [0.995, 1.012] times old.py's step`
     verdict: str
-    high: float  # upper end of the interval shown
+    ratio: float
+    low: float  # of the interval shown
+    high: float
     doubt: str = ""  # why a slowdown may be the machine's; empty: it is not
 
 
@@ -48,21 +53,22 @@ def gate(share: float, tested: Sequence[Tested], missing: Sequence[str], remedy:
 
     `missing`: comparisons without a ratio, each with its reason; `remedy`: what narrows an interval. A slowdown on a
     machine that other processes used fails no gate, nor does an interval that reaches `share` there pass it."""
+    figures = tested[0][2:5] if len(tested) == 1 else ()
     slow = [x for x in tested if stops(x.verdict, x.high, share)]
     if failed := [x for x in slow if not x.doubt]:
-        return _gate(share, "failed", _listed([x.text for x in failed], len(tested)))
+        return _gate(share, "failed", _listed([x.text for x in failed], len(tested)), *figures)
     unsure = [x for x in tested if x.doubt and x.high >= 1 + share]
     if unsure or missing or not tested:
         reasons = [f"{x.text}, but {x.doubt}" for x in unsure] + list(missing) or ["nothing was compared"]
-        return _gate(share, "no verdict", _listed(reasons, len(tested) + len(missing)))
+        return _gate(share, "no verdict", _listed(reasons, len(tested) + len(missing)), *figures)
     most = max(tested, key=lambda x: x.high)
     among = f"; the largest of {len(tested)} upper ends" if len(tested) > 1 else ""
     more = f"; a slowdown of {_percent(share)} is not excluded: {remedy}" if most.high >= 1 + share else ""
-    return _gate(share, "passed", f"{most.text}{among}{more}")
+    return _gate(share, "passed", f"{most.text}{among}{more}", *figures)
 
 
-def _gate(share: float, outcome: Outcome, text: str) -> Gate:
-    return Gate(share, outcome, f"Gate {_percent(share)}: {outcome}: {text}.")
+def _gate(share: float, outcome: Outcome, text: str, *figures: float) -> Gate:
+    return Gate(share, outcome, f"Gate {_percent(share)}: {outcome}: {text}.", *figures)
 
 
 def _percent(share: float) -> str:
@@ -114,6 +120,8 @@ def _tested(comparison: Comparison, contender: Result, baseline: Result, stands:
     return Tested(
         f"{first} takes {ratio} times what {second} takes, {at}",
         comparison.verdict if stands or comparison.verdict != "slower" else "unresolved",
+        comparison.ratio or 0.0,
+        comparison.low or 0.0,
         comparison.high or 0.0,
         f"other processes took time in {lost:.0%} of the rounds: repeat on a quiet machine" * (lost > busy.BUSY),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from macro.watching import load
 from macro.watching.plain import Pair
@@ -16,9 +17,7 @@ def judged(pairs: Sequence[Pair], names: Sequence[str], share: float, stopped: s
 
     The interval includes the spread between processes, whatever differs between them (address layout, heap).
     `stopped`: why there are fewer pairs than asked for."""
-    import numpy as np
-
-    groups = [np.log(np.array(x.seconds[1]) / np.array(x.seconds[0])) for x in pairs if x.rounds >= stats.FEWEST]
+    groups = logs(pairs)
     if len(groups) < stats.FEWEST:
         reason = stopped or next((x.ended for x in pairs if x.ended), "") or "too few rounds"
         remedy = f"let both run longer (a gate needs {stats.FEWEST} processes of each, with {stats.FEWEST} rounds)"
@@ -27,14 +26,22 @@ def judged(pairs: Sequence[Pair], names: Sequence[str], share: float, stopped: s
         )
     judgment = stats.nested(groups, MARGIN)
     assert judgment.shown is not None  # of enough groups and rounds
-    ratio = units.ratio(judgment.shown.center, judgment.shown.low, judgment.shown.high)
+    figures = judgment.shown.center, judgment.shown.low, judgment.shown.high
+    ratio = units.ratio(*figures)
     text = f"{names[1]} takes {ratio} times {names[0]}'s step ({len(groups)} processes of each)"
     return gate.gate(
         share,
-        [gate.Tested(text, judgment.verdict, judgment.shown.high, _doubt(pairs))],
+        [gate.Tested(text, judgment.verdict, *figures, _doubt(pairs))],
         [],
         f"--runs {2 * len(groups)} or a longer --budget",
     )
+
+
+def logs(pairs: Sequence[Pair]) -> list[Any]:
+    """Return the logarithms of the second step over the first by round, for each pair with enough rounds."""
+    import numpy as np
+
+    return [np.log(np.array(x.seconds[1]) / np.array(x.seconds[0])) for x in pairs if x.rounds >= stats.FEWEST]
 
 
 def _doubt(pairs: Sequence[Pair]) -> str:

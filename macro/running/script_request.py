@@ -66,7 +66,8 @@ def parser() -> argparse.ArgumentParser:
     add_documents(options, "attribution")
     options.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
-    options.set_defaults(resume=False, runs=None)
+    options.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # of networks
+    options.set_defaults(runs=None)
     return options
 
 
@@ -117,6 +118,8 @@ def request(argv: Sequence[str]) -> ScriptRequest:
     """Parse the command line. Raises UsageError."""
     command, arguments = split(argv)
     words = parser().parse_args(command)
+    if words.resume:
+        raise UsageError("--resume: a script's steps cannot be resumed; leave it out and name a new -o FILE")
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:

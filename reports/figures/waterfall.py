@@ -26,17 +26,19 @@ def draw(run: Run) -> list[tuple[str, Figure]]:
     """Return a picture for each attribution of the run, named after network and frameworks, or both scripts."""
     pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
-        slug = _groups.slugged(_about_what(explained))
-        while slug in pictures:
-            slug += "-"
-        pictures[slug] = _picture(explained, run)
+        name = slug(explained)
+        while name in pictures:
+            name += "-"
+        pictures[name] = _picture(explained, run)
     return list(pictures.items())
 
 
-def _about_what(explained: Explanation) -> str:
-    """Return the words of a picture's file name."""
+def slug(explained: Explanation) -> str:
+    """Return the name of a picture: of two scripts without their ending, else of network and frameworks."""
     sides = f"{explained.a} {explained.b}"
-    return sides.replace(".py", "") if explained.network.endswith(".py") else f"{explained.network} {sides}"
+    return _groups.slugged(
+        sides.replace(".py", "") if explained.network.endswith(".py") else f"{explained.network} {sides}"
+    )
 
 
 def _picture(explained: Explanation, run: Run) -> Figure:

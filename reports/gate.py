@@ -102,7 +102,9 @@ def _compared(run: Run, baseline: str, contender: str) -> Iterator[tuple[str, Ju
         variants = {result.variant for result in contest.measured}
         if variants >= {baseline, contender}:
             pairs = [x for x in contest.compared if (x[1].variant, x[2].variant) == (contender, baseline)]
-            yield from ((contest.contest, x) for x in pairs or [None])
+            yield from ((contest.contest, x) for x in pairs)
+            if not pairs:
+                yield contest.contest, None
 
 
 def _reason(run: Run, contest: str, variants: Sequence[str], pair: Judged | None) -> str:

@@ -217,7 +217,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, lacks, kernels, selftest, ab, attribution, round, watched …
+    topic: str  # gate, answer, lacks, kernels, selftest, ab, attribution, round, watched …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

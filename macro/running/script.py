@@ -89,7 +89,7 @@ def _recordings(
     asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
     """Read recordings, or record and write them to `paths`; return them, seconds taken and exit code."""
-    from macro.watching import ends, kg
+    from macro.watching import ends, kg, plain
 
     began = time.monotonic()
     if asked.recordings:
@@ -97,7 +97,8 @@ def _recordings(
     recorded: list[Recording] = []
     code = 0
     about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
-    say(f"{about}; the output of {asked.scripts[0].name} follows")
+    further = f", then {plain.forecast(asked.gate.pairs, asked.gate.seconds)}" if asked.gate else ""
+    say(f"{about}{further}; the output of {asked.scripts[0].name} follows")
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
@@ -130,7 +131,6 @@ def _gate(
         return None, 0
     scripts = [replace(script, knock_out=()) for script in asked.scripts]
     pairs, stopped = [], "interrupted" * bool(code)
-    say(plain.forecast(asked.gate.pairs, asked.gate.seconds))
     for number in range(asked.gate.pairs) if not code else ():
         say(f"gate: pair {number + 1} of {asked.gate.pairs}")
         try:

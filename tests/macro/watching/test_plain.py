@@ -12,6 +12,7 @@ from kernels.errors import UsageError
 from macro.timing.entry import FEWEST
 from macro.watching import plain
 from macro.watching.plain import Pair
+from macro.watching.recording import Recording, Watched
 from macro.watching.script import Script
 from tests.macro.watching.test_program import BEGUN, HELLO, STEP, Program, ended
 
@@ -58,6 +59,11 @@ def test_an_early_end_leaves_the_rounds_that_both_have(monkeypatch: pytest.Monke
     assert pair.ended == "new.py: the script ended by itself"
     never, _ = run(monkeypatch, *(Program(BEGUN, ended("failed", "E: x")) for _ in range(2)))
     assert never.rounds == 0 and never.ended.endswith("the script failed: E: x")
+
+
+def test_rounds_of_one_script_alone_are_left_out() -> None:
+    recordings = [Recording({"script": "/x/a.py"}, [Watched(levels={"P0": [1.0] * rounds})]) for rounds in (3, 2)]
+    assert plain.pair_of(recordings).seconds == ([1.0, 1.0], [1.0, 1.0])
 
 
 def test_a_script_that_cannot_be_watched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

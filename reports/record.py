@@ -194,7 +194,7 @@ class Contest:
 
     @property
     def ranked(self) -> list[tuple[Comparison, Result, Result]]:
-        """As `compared`; variants against one baseline by time, the fastest first, those without a time last."""
+        """Each of `compared`; variants against one baseline by time, the fastest first, those without a time last."""
         if not self.differs.startswith("variant") or len({x.baseline for x in self.comparisons}) > 1:
             return self.compared
         return sorted(self.compared, key=lambda pair: pair[1].seconds.median if pair[1].seconds else math.inf)

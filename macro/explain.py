@@ -71,7 +71,7 @@ def request(argv: Sequence[str]) -> ExplainRequest:
 
     words = parser().parse_args(argv)
     if words.gate is not None:
-        raise UsageError(f"--gate {words.gate}: gates two scripts: old.py new.py --gate 5%; leave it out")
+        raise UsageError(f"--gate {words.gate}: compares two scripts: old.py new.py --gate 5%; leave it out")
     net = command.network(words.network)
     command.check(words)
     seconds = number(words.budget, TIME, "--budget", "60s") if words.budget else SECONDS * words.runs

@@ -34,8 +34,8 @@ def sentence(run: Run) -> str | None:
     verdicts = [c.verdict for c, _ in compared]
     counts = [f"{verdicts.count(verdict)} {word}" for verdict, word in WORDS.items() if verdicts.count(verdict)]
     summary = f"Of {len(compared)} comparisons {', '.join(counts)}" if len(compared) > 1 else ""
-    if fastest := winners.sentence(run):
-        return f"{summary}. {fastest}" if summary else fastest
+    if summary and (fastest := winners.sentence(run)):
+        return f"{summary}. {fastest}"
     certain = [pair for pair in compared if pair[0].verdict in ("slower", "faster")]
     if not certain:
         return f"{summary}." if summary else None

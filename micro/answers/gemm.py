@@ -52,7 +52,8 @@ def _published(run: Run) -> Iterator[str]:
             where = f"in {LEAD[second.variant]}"
             if comparison.ratio is not None:
                 takes = f"the product takes {interval(comparison)} times as long as untransposed"
-                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {CLAIM.beside(comparison)}."
+                claim = CLAIM.beside(comparison) if (p.m, p.n) == PUBLISHED else CLAIM
+                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {claim}."
             elif timed := [x for x in contest.results if x.name == comparison.contender and x.seconds]:
                 few = f"only {undisturbed(timed[0])} undisturbed rounds, rerun with {LONGER}"
                 yield f"At {product} the cost of transposing {where} is not certain: {few}. Undecided: {CLAIM}."

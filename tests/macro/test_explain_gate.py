@@ -50,7 +50,7 @@ def test_a_bad_gate_is_one_line(words: str, scripts: list[str], monkeypatch: pyt
 
 
 def test_networks_have_no_gate() -> None:
-    with pytest.raises(UsageError, match=r"--gate 5%: gates two scripts: old\.py"):
+    with pytest.raises(UsageError, match=r"--gate 5%: compares two scripts: old\.py"):
         explain.request(["fcn-r", "numpy", "pytorch", "--gate", "5%"])
 
 

@@ -49,11 +49,13 @@ def test_winners_of_several_contests_stand_beside_what_differs() -> None:
 
 @pytest.mark.parametrize(("question", "names"), [("which layout is fastest?", True), ("how much slower is b?", False)])
 def test_other_contests_have_a_winner_if_they_ask_which(question: str, names: bool) -> None:
-    run = build.run(contest(differs="layout", question=question, a=10.0, b=5.0))
+    run = build.run(contest(differs="layout", question=question, a=10.0, b=5.0, c=20.0))
     assert bool(winners.sentence(run)) is names
-    assert ("the largest difference" in (findings.sentence(run) or "") or "Here" in (findings.sentence(run) or "")) is (
-        not names
-    )
+    assert ("the largest difference" in (findings.sentence(run) or "")) is not names
+
+
+def test_a_single_ratio_needs_no_winner() -> None:
+    assert (findings.sentence(build.run(contest(a=10.0, b=5.0))) or "").startswith("Here b takes 0.50 ")
 
 
 def test_rows_are_sorted_by_time() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 OURS = {  # options of a benchmark that an arm ignores
     *("-h", "--help", "-o", "-q", "-v", "--device", "--budget", "--target", "--margin", "--until", "--list", "--why"),
+    "--gate",
     *("--replicate", "--profile", "--resume", "--keep-wrong", "--figures"),
     *(f"--{kind}" for kind in EXPORTS),
 }

@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _add_show(commands: Commands) -> None:
     parser = commands.add_parser("show", help="print run files as their runs did", allow_abbrev=False)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("-v", dest="verbose", action="store_true", help="every case with its command")
+    about = "every case with its command, and the report of each of two scripts"
+    parser.add_argument("-v", dest="verbose", action="store_true", help=about)
     kinds = parser.add_mutually_exclusive_group()
     for kind in formats.documents():
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=f"as {kind}")

@@ -13,6 +13,8 @@ from reports.store import Unreadable
 TOPIC = "attribution"  # of its note
 NAMED = 4  # rows of one kernel in a sentence
 SHOWN = 0.01  # share of the larger step: smaller cells are summed by cause
+WIDTH, LEAST = 100, 16  # columns of a table, and of the names in it at least
+NAME = 20  # characters of a side's name at the head of a column, at most
 CHANCE, ALONE = "may be chance", "†"
 ALONE_SENTENCE = f"{ALONE} its 95 % interval excludes 0; certain: also with all causes tested at once"
 PARTS = "work, rate"
@@ -52,7 +54,8 @@ def of(run: Run) -> list[Explanation]:
 def text(explained: Explanation) -> str:
     """Return the text of an attribution, with all its parts."""
     least = SHOWN * max(explained.step.values())
-    lines = [*explained.sentences, "", *_causes(explained, least), "", *_cells(explained, least)]
+    lines = [*explained.sentences, ""]
+    lines += [*_causes(explained, least), "", *_cells(explained, least)]
     lines += [_legend(explained, least)]
     lines += [_by(what, explained.bars[what], least) for what in explained.waterfall if what != "cause"]
     for side, products in explained.products.items():
@@ -95,7 +98,7 @@ def _causes(explained: Explanation, least: float) -> list[str]:
     ]
     step = explained.step
     lines.append(["step", *unit.row(step["a"], step["b"]), unit.interval(*explained.interval), ""])
-    table = aligned(["cause", *unit.head(explained), "95 %", ""], lines, left=1)
+    table = _sided(explained, ["cause"], ["95 %", ""], lines)
     return [*table, ALONE_SENTENCE] if any(line[-1] == CHANCE + ALONE for line in lines) else table
 
 
@@ -124,7 +127,18 @@ def _cells(explained: Explanation, least: float) -> list[str]:
     for column, cells in rest.items():
         a, b = sum(c.a for c in cells), sum(c.b for c in cells)
         lines.append([f"{len(cells)} smaller", column, *unit.row(a, b), "", "", ""])
-    return aligned(["row", "cause", *unit.head(explained), "95 %", "work", "rate"], lines, left=2)
+    return _sided(explained, ["row", "cause"], ["95 %", "work", "rate"], lines)
+
+
+def _sided(explained: Explanation, left: list[str], right: list[str], rows: list[list[str]]) -> list[str]:
+    """Return a table with a column for each side: A and B if their names are long or leave no room.
+
+    `left`, `right`: heads of the other columns."""
+    unit, names = Unit.of(explained), (explained.a, explained.b)
+    table = aligned([*left, *unit.head(*names), *right], rows, len(left), room=None)
+    if max(map(len, names)) <= NAME and max(map(len, table)) <= WIDTH:
+        return table
+    return [f"A: {explained.a}; B: {explained.b}", *aligned([*left, *unit.head("A", "B"), *right], rows, len(left))]
 
 
 @dataclass(frozen=True)
@@ -147,9 +161,9 @@ class Unit:
             return cls("s", 1.0, 3)
         return cls("ms", 1e-3, 2) if step >= 0.01 else cls("µs", 1e-6, 1 if step >= 1e-4 else 2)
 
-    def head(self, explained: Explanation) -> list[str]:
-        """Return the column heads for the cells of `row`."""
-        return [f"{explained.a}, {self.name}", f"{explained.b}, {self.name}", "difference"]
+    def head(self, a: str, b: str) -> list[str]:
+        """Return the column heads for the cells of `row`, for sides of these names."""
+        return [f"{a}, {self.name}", f"{b}, {self.name}", "difference"]
 
     def number(self, value: float, sign: str = "") -> str:
         """Return a number without its unit; zero has no sign."""
@@ -169,14 +183,26 @@ class Unit:
         return "–" if value is None else self.number(value, "+")
 
 
-def aligned(head: list[str], rows: list[list[str]], left: int) -> list[str]:
-    """Return the lines of a table. `left`: number of leading columns that are aligned left."""
+def aligned(head: list[str], rows: list[list[str]], left: int, room: int | None = WIDTH) -> list[str]:
+    """Return the lines of a table. `left`: number of leading columns that are aligned left.
+
+    In a table that is wider than `room`, the names in the first column are cut in their middle."""
     widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
+    over = sum(widths) + 2 * (len(widths) - 1) - (room or 0)
+    if room and over > 0:
+        widths[0] = max(widths[0] - over, min(widths[0], LEAST))
+        head, *rows = ([_cut(line[0], widths[0]), *line[1:]] for line in (head, *rows))
     lines = [
         "  ".join(f"{word:{'<' if i < left else '>'}{widths[i]}}" for i, word in enumerate(line)).rstrip()
         for line in (head, *rows)
     ]
     return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut a text in its middle to at most `width` characters."""
+    first = width // 2
+    return text if len(text) <= width else f"{text[:first]}…{text[len(text) - (width - 1 - first) :]}"
 
 
 def _legend(explained: Explanation, least: float) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.gate import Gate
+
 RESIDUAL = "residual"  # name of the bar of time that no cell accounts for
 
 
@@ -122,6 +124,7 @@ class Explanation:
     headroom: tuple[Headroom, ...] = ()
     sentences: tuple[str, ...] = ()
     bars: dict[str, tuple[Bar, ...]] = field(default_factory=dict)  # by cause, layer, phase: they sum to the gap
+    gate: Gate | None = None  # outcome of --gate; null: not asked for
 
     def __post_init__(self) -> None:
         if "cause" not in self.bars:

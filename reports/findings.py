@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from reports import attribution, prediction, step, table, units
+from reports import attribution, gate, prediction, step, table, units, winners
 from reports.record import Run
 
 ROUND, WATCHED = "round", "watched"  # topics of notes that keep rounds of `macro run` and of `macro explain`
 TABLE = "table"
+SINGLE = "Report of each by itself: --full; of a run file: python -m reports show FILE -v."
 TOPICS = (attribution.TOPIC, step.TOPIC, TABLE)  # topics of notes that are printed as texts
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "unresolved": "unresolved"}
 
@@ -19,13 +20,13 @@ def notes(run: Run) -> list[str]:
     """Return the sentences of the notes; notes on one plan (`of`) count only by the last of each topic."""
     last: dict[object, list[str]] = {}
     for i, note in enumerate(run.notes):
-        if note.topic not in TOPICS:
+        if note.topic not in (*TOPICS, gate.TOPIC):
             last[(note.topic, note.data["of"]) if "of" in note.data else i] = note.data.get("sentences", [])
     return [sentence for sentences in last.values() for sentence in sentences]
 
 
 def sentence(run: Run) -> str | None:
-    """Return the counts of verdicts and the largest certain difference; None without judged comparisons."""
+    """Return the counts of verdicts and the winners, or the largest difference; None without judged comparisons."""
     every = [x for contest in run.contests for x in contest.compared]
     compared = [(c, pair) for c, *pair in every if c.ratio and c.verdict in WORDS]
     if not compared:
@@ -33,6 +34,8 @@ def sentence(run: Run) -> str | None:
     verdicts = [c.verdict for c, _ in compared]
     counts = [f"{verdicts.count(verdict)} {word}" for verdict, word in WORDS.items() if verdicts.count(verdict)]
     summary = f"Of {len(compared)} comparisons {', '.join(counts)}" if len(compared) > 1 else ""
+    if summary and (fastest := winners.sentence(run)):
+        return f"{summary}. {fastest}"
     certain = [pair for pair in compared if pair[0].verdict in ("slower", "faster")]
     if not certain:
         return f"{summary}." if summary else None
@@ -71,11 +74,23 @@ def _on(run: Run) -> str:
     return f"; to continue: {command}{resume}"
 
 
-def texts(run: Run) -> list[str]:
-    """Return all texts of a run, in the order in which they are printed."""
+def texts(run: Run, full: bool = False) -> list[str]:
+    """Return all texts of a run, in the order in which they are printed.
+
+    `full`: with the report of each of two programs, which else stand compared only."""
     predictions = [prediction.text(run.predictions)] if run.predictions else []
-    steps = [*map(attribution.text, attribution.of(run)), *map(step.text, step.of(run))]
+    compared, single = attribution.of(run), step.of(run)
+    if compared and single and not full:
+        steps = [*map(attribution.text, compared), SINGLE]
+    else:
+        steps = [*map(attribution.text, compared), *map(step.text, single)]
     return [*steps, *tables(run), *prediction.advice(run), *predictions]
+
+
+def gates(run: Run) -> list[str]:
+    """Return the sentence of a run's gate, on kernels the last one if the run was resumed."""
+    of_kernels: list[str] = next((x.data["sentences"] for x in reversed(run.notes) if x.topic == gate.TOPIC), [])
+    return [*of_kernels, *(explained.gate.sentence for explained in attribution.of(run) if explained.gate)]
 
 
 def tables(run: Run) -> list[str]:

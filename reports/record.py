@@ -5,6 +5,7 @@ Format history: 1 — the first. Fields may be added, never renamed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -191,6 +192,13 @@ class Contest:
         by_name = {result.name: result for result in self.measured}
         return [(x, by_name[x.contender], by_name[x.baseline]) for x in self.comparisons]
 
+    @property
+    def ranked(self) -> list[tuple[Comparison, Result, Result]]:
+        """Each of `compared`; variants against one baseline by time, the fastest first, those without a time last."""
+        if not self.differs.startswith("variant") or len({x.baseline for x in self.comparisons}) > 1:
+            return self.compared
+        return sorted(self.compared, key=lambda pair: pair[1].seconds.median if pair[1].seconds else math.inf)
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -209,7 +217,7 @@ class Environment:
 class Note:
     """Anything else worth keeping: a benchmark's conclusion, the self-test's figures."""
 
-    topic: str  # answer, lacks, kernels, selftest, ab, attribution, round, watched …
+    topic: str  # gate, answer, lacks, kernels, selftest, ab, attribution, round, watched …
     data: dict[str, Any]  # free
     kind: str = "note"  # note
 

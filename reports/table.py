@@ -55,11 +55,12 @@ def comparisons(run: Run) -> Table:
     rows: list[Ratio] = []
     remarks: list[str] = []  # of single comparisons
     mixed = False
-    keeps = iter(multiple_testing.kept(run.comparisons))
+    together = multiple_testing.kept(run.comparisons)
+    keeps = {id(comparison): kept for comparison, kept in zip(run.comparisons, together, strict=True)}
     home = f"device:{run.environment.facts.get('device', {}).get('name')}"  # named in the last line
     for contest in run.contests:
-        for comparison, contender, baseline in contest.compared:
-            mark = "*" if next(keeps) else ""
+        for comparison, contender, baseline in contest.ranked:
+            mark = "*" * keeps[id(comparison)]
             rows.append(_ratio(comparison, contender, baseline, home, (mark, remarks)))
             mixed |= contender.precision != baseline.precision
     needless = {"ceiling"} if all(row.ceiling == "–, –" for row in rows) else set()

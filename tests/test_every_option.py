@@ -32,7 +32,7 @@ OUTPUTS = {"-q", "-v", "-o", "--resume", "--keep-wrong", "--figures", "--list"}
 OUTPUTS |= {f"--{kind}" for kind in formats.kinds() if kind != "text"}
 # A value of each option, other than its default; "" of a flag.
 VALUES: dict[str, str] = json.loads((ROOT / "tests/option_values.json").read_text("utf-8"))
-OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate only not until"
+OF_BENCHMARKS = "device threads isa heap preload workspace data cold budget target margin replicate gate only not until"
 OF_BENCHMARKS += " vary net shapes why profile full all"
 NUMBERS = ("3", "64")
 
@@ -197,7 +197,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "selftest": (selftest.parser, of_selftest, "", "full explain"),
     "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks margin"),
     "equal": (equal.parser, of_macro(equal.request), "fcn-r", "batch threads set frameworks device"),
-    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels"),
+    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels gate"),
     "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5", f"{OF_STEPS} apart"),
 }
 

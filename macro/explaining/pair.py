@@ -41,7 +41,7 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
-    names = _names(a, b)
+    names = side_names(a, b)
     result = gap.gap([side.processes for side in sides], [side.attributions for side in sides], _rows(sides))
     result = replace(result, cells=tuple(replace(x, repeat=_repeat(x.members, x.column, sides)) for x in result.cells))
     named = gap.named(result)[:NAMED]
@@ -106,18 +106,17 @@ def _rows(sides: Sequence[_Side]) -> Mapping[str, Row]:
     return rows
 
 
-def _names(a: Recording, b: Recording) -> tuple[str, str]:
-    """Return distinct names of both sides, with the heap, threads, version or script in which they differ."""
-    first, second = a.name, b.name
+def side_names(a: Recording, b: Recording) -> tuple[str, str]:
+    """Return distinct names of both sides: of the files, with folders, the heap, threads or version if they differ."""
+    first, second = (str(recording.program["script"]).split("/") for recording in (a, b))
     if first != second:
-        return first, second
+        count = next((n for n in range(1, len(first)) if first[-n:] != second[-n:]), len(first))
+        return "/".join(first[-count:]), "/".join(second[-count:])
     for word, of in (("heap", "heap"), ("threads", "threads"), ("version", "version")):
         x, y = a.program.get(of), b.program.get(of)
         if x != y:
-            return f"{first} {word} {x}", f"{second} {word} {y}"
-    if a.program["script"] != b.program["script"]:
-        return str(a.program["script"]), str(b.program["script"])
-    return f"{first} A", f"{second} B"
+            return f"{a.name} {word} {x}", f"{b.name} {word} {y}"
+    return f"{a.name} A", f"{b.name} B"
 
 
 def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:

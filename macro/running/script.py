@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kernels.errors import UsageError, stop_code
+from kernels.errors import SuiteError, UsageError, stop_code
 from macro.running.script_request import ScriptRequest, request
 from macro.watching.kg import SUFFIX as RECORDING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from macro.watching.recording import Recording
     from macro.watching.script import Script
     from micro.planning.options import Outputs
+    from reports.gate import Gate
     from reports.record import Note, Run
     from reports.store import RunFile
 
@@ -37,10 +38,13 @@ def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
     paths = _paths(asked, outputs)
     with session.opened(outputs) as (file, streams), _emptied(outputs.output):
         recordings, took, code = _recordings(asked, outputs, paths, progress)
-        notes = _notes(asked, recordings, took, progress)
+        outcome, stopped = _gate(asked, recordings, code, progress)
+        code = code or stopped
+        notes = _notes(asked, recordings, took, progress, outcome)
         if not _wrote(file, notes):
             code, outputs = code or 1, replace(outputs, output=None)
-        return say_all(replace(file.run, notes=tuple(notes)), outputs, streams) or code
+        code = say_all(replace(file.run, notes=tuple(notes)), outputs, streams, full=asked.full) or code
+        return code or (outcome.code if outcome else 0)
 
 
 def _paths(asked: ScriptRequest, outputs: Outputs) -> list[Path | None]:
@@ -85,7 +89,7 @@ def _recordings(
     asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
     """Read recordings, or record and write them to `paths`; return them, seconds taken and exit code."""
-    from macro.watching import ends, kg
+    from macro.watching import ends, kg, plain
 
     began = time.monotonic()
     if asked.recordings:
@@ -93,7 +97,8 @@ def _recordings(
     recorded: list[Recording] = []
     code = 0
     about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
-    say(f"{about}; the output of {asked.scripts[0].name} follows")
+    further = f", then {plain.forecast(asked.gate.pairs, asked.gate.seconds)}" if asked.gate else ""
+    say(f"{about}{further}; the output of {asked.scripts[0].name} follows")
     for run in range(asked.runs):
         if asked.runs > 1:
             say(f"process {run + 1} of {asked.runs} of each")
@@ -111,6 +116,32 @@ def _recordings(
     for path in filter(None, paths):
         say(f"recording: {path}")
     return recorded, time.monotonic() - began, code or int(None in paths)
+
+
+def _gate(
+    asked: ScriptRequest, recordings: Sequence[Recording], code: int, say: Callable[[str], None]
+) -> tuple[Gate | None, int]:
+    """Run the pairs of processes of --gate; return its outcome, None without --gate, and the exit code.
+
+    `code`: of the recordings; if it is not 0, no further process is started."""
+    from macro.explaining import gate, pair
+    from macro.watching import plain
+
+    if asked.gate is None:
+        return None, 0
+    scripts = [replace(script, knock_out=()) for script in asked.scripts]
+    pairs, stopped = [], "interrupted" * bool(code)
+    for number in range(asked.gate.pairs) if not code else ():
+        say(f"gate: pair {number + 1} of {asked.gate.pairs}")
+        try:
+            pairs.append(plain.run(scripts, asked.gate.seconds, number))
+        except (KeyboardInterrupt, SystemExit) as stop:
+            code, stopped = stop_code(stop), "interrupted"
+            break
+        except SuiteError as error:
+            stopped = str(error)
+            break
+    return gate.judged(pairs, pair.side_names(*recordings), asked.gate.share, stopped), code
 
 
 def _joined(earlier: Sequence[Recording], more: Sequence[Recording]) -> list[Recording]:
@@ -178,7 +209,11 @@ def _so_far(recordings: Sequence[Recording]) -> str:
 
 
 def _notes(
-    asked: ScriptRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]
+    asked: ScriptRequest,
+    recordings: Sequence[Recording],
+    took: float,
+    say: Callable[[str], None],
+    outcome: Gate | None = None,
 ) -> list[Note]:
     from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
@@ -193,14 +228,17 @@ def _notes(
             for x, recording in zip(breakdowns, recordings, strict=True)
         ]
     if len(recordings) > 1:
-        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, breakdowns)]
+        explained = replace(pair.explain(recordings[0], recordings[1], took), gate=outcome)
+        return [attribution.note(explained), *map(step.note, breakdowns)]
     if asked.depth is not None:
         breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]
     return [step.note(x) for x in breakdowns]
 
 
-def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
-    """Write text, documents and pictures; return 1 if an output cannot be written, else 0."""
+def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]], full: bool = False) -> int:
+    """Write text, documents and pictures; return 1 if an output cannot be written, else 0.
+
+    `full`: the text has the report of each of two scripts, too."""
     from micro.command.outputs import for_people, written
     from reports import formats
     from reports.documents import finish
@@ -208,7 +246,7 @@ def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:
     people = for_people(outputs)
 
     def text() -> None:
-        formats.write("text", run, people)
+        formats.write("text", run, people, verbose=full)
         people.flush()
 
     def document(kind: str, stream: IO[str]) -> None:

@@ -14,12 +14,14 @@ from kernels.errors import UsageError
 from kernels.heap import POLICIES
 from macro.watching.kg import SUFFIX as RECORDING
 from micro.planning.options import Outputs, add_documents, outputs_of
-from micro.planning.request import TIME, number
+from micro.planning.request import SHARE, TIME, number
 
 if TYPE_CHECKING:
     from macro.watching.script import Script
 
 SECONDS, PATIENCE = "40s", "30s"
+PROCESSES = 6  # of each script for --gate, the fewest that its interval needs
+EXPLAINED = 0.5  # share of the budget for the explained pair of processes, with --gate
 ABOUT = """\
 Why does a step of this script take its time? A PyTorch script is run unmodified, and its steps are observed in
 its training loop. A .kg file is a recording of a run; two are compared. Words after -- are passed to the script."""
@@ -52,12 +54,20 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--kernels", action="store_true", help="also measure the largest operations by themselves")
     options.add_argument(
+        "--gate",
+        metavar="SHARE",
+        help=f"of two scripts: exit 1 if the second's step is significantly slower and its interval reaches SHARE, 2 "
+        f"without a verdict; starts {PROCESSES} processes of each, or as many as --runs",
+    )
+    options.add_argument("--full", action="store_true", help="of two: also print the report of each by itself")
+    options.add_argument(
         "-o", dest="output", metavar="FILE", type=Path, help="write the run file, and FILE.kg beside it"
     )
     add_documents(options, "attribution")
     options.add_argument("--figures", metavar="DIR", type=Path, help="draw pictures into this folder")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
-    options.set_defaults(resume=False)
+    options.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # of networks
+    options.set_defaults(runs=None)
     return options
 
 
@@ -82,30 +92,67 @@ def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
 
 
 @dataclass(frozen=True)
+class GateRequest:
+    """A gate of two scripts: pairs of processes that run plain steps alone, after the explained pair."""
+
+    share: float
+    pairs: int
+    seconds: float  # of each
+
+
+@dataclass(frozen=True)
 class ScriptRequest:
     """Scripts to run or recordings to read, and the options of their explanation."""
 
     scripts: Sequence[Script]
     recordings: Sequence[Path]
-    runs: int
+    runs: int  # explained processes of each script
     kernels: bool
     depth: int | None
     outputs: Outputs
+    gate: GateRequest | None = None
+    full: bool = False  # also print the report of each of two scripts
 
 
 def request(argv: Sequence[str]) -> ScriptRequest:
     """Parse the command line. Raises UsageError."""
     command, arguments = split(argv)
     words = parser().parse_args(command)
+    if words.resume:
+        raise UsageError("--resume: a script's steps cannot be resumed; leave it out and name a new -o FILE")
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
     if all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
             raise UsageError(f"{paths[2]}: give one recording, or two to compare")
-        return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs)
+        if words.gate is not None:
+            raise UsageError(f"--gate {words.gate}: recordings ran apart; name the two scripts, which then take turns")
+        return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs, full=words.full)
     if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
         rest = " ".join(words.what[1:])
         raise UsageError(f"{paths[1]}: give one or two scripts; the scripts' arguments follow --: {paths[0]} -- {rest}")
-    return ScriptRequest(_scripts(words, paths, arguments), (), words.runs, words.kernels, words.depth, outputs)
+    share = None if words.gate is None else _share(words, len(paths))
+    words.runs = words.runs or (1 if share is None else PROCESSES)
+    scripts = _scripts(words, paths, arguments)
+    known = words.kernels, words.depth, outputs
+    if share is None:
+        return ScriptRequest(scripts, (), words.runs, *known, full=words.full)
+    seconds, pairs = scripts[0].seconds, words.runs
+    scripts = [replace(script, seconds=EXPLAINED * seconds) for script in scripts]
+    gate = GateRequest(share, pairs, (1 - EXPLAINED) * seconds / pairs)
+    return ScriptRequest(scripts, (), 1, *known, gate, words.full)
+
+
+def _share(words: argparse.Namespace, scripts: int) -> float:
+    """Return the share of --gate. Raises UsageError for options that do not go with it."""
+    text = f"--gate {words.gate}"
+    share = number(words.gate, SHARE, "--gate", "5%")
+    if scripts != 2:
+        raise UsageError(f"{text}: compares two scripts; name both: old.py new.py")
+    if words.runs is not None and words.runs < PROCESSES:
+        raise UsageError(f"--runs {words.runs}: {text} needs {PROCESSES} or more processes of each; leave --runs out")
+    if words.stop == "never":
+        raise UsageError(f"--stop never: {text} starts each script several times and ends it; leave --stop out")
+    return share
 
 
 def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
+from micro.findings.claims import Claim
 from micro.findings.crossing import Crossing
 from micro.findings.ratios import expected
 from micro.findings.select import Pair, chosen, interval, pairs, undisturbed, verdict
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from reports.record import Run
 
 LEAD = {"openblas": "OpenBLAS on this machine", "cublas": "cuBLAS on this GPU"}
-CLAIM = "the published claim is 3 times (arXiv 1608.07249)"
+CLAIM = Claim(3, "arXiv 1608.07249")
 PUBLISHED, PUBLISHED_K = (1024, 2048), 26752  # M and N; K, of which a CPU measures an eighth by default
 LONGER = "--budget 120s"
 CROSSOVER = Crossing(
@@ -51,10 +52,11 @@ def _published(run: Run) -> Iterator[str]:
             where = f"in {LEAD[second.variant]}"
             if comparison.ratio is not None:
                 takes = f"the product takes {interval(comparison)} times as long as untransposed"
-                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {CLAIM}."
+                claim = CLAIM.beside(comparison) if (p.m, p.n) == PUBLISHED else CLAIM
+                yield f"Of {product} {takes}, {where} ({verdict(comparison)}); {claim}."
             elif timed := [x for x in contest.results if x.name == comparison.contender and x.seconds]:
                 few = f"only {undisturbed(timed[0])} undisturbed rounds, rerun with {LONGER}"
-                yield f"At {product} the cost of transposing {where} is not certain: {few}; {CLAIM}."
+                yield f"At {product} the cost of transposing {where} is not certain: {few}. Undecided: {CLAIM}."
 
 
 def _by_library(run: Run) -> list[str]:

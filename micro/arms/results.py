@@ -10,7 +10,7 @@ from kernels.catalog import find
 from micro.measuring.clocks import CPU_CLOCK
 from micro.measuring.rounds import CONTENDED, LOST
 from micro.planning.contest import parse
-from reports import compare, record, stats, units
+from reports import compare, gate, record, stats, units
 
 NAMES = ("a", "b")
 VERDICTS = ("slower", "faster", "same", "unresolved", "not comparable")
@@ -71,7 +71,7 @@ def held_back(case: Case, limits: Limits, family: int) -> bool:
     if case.failed or limits.gate is None:
         return False
     judgment = judged(case, limits, family)
-    return judgment.verdict == "slower" and judgment.strict is not None and judgment.strict.high >= 1 + limits.gate
+    return judgment.shown is not None and gate.stops(judgment.verdict, judgment.shown.high, limits.gate)
 
 
 def contests(

@@ -29,7 +29,7 @@ from micro.planning.repeat import Repeat
 from micro.planning.request import Plan
 from micro.worker.evidence import beside
 from micro.worker.process import Workers
-from reports import next_run, record, store
+from reports import gate, next_run, record, store
 from reports.record import Environment, Note, Run
 from reports.units import counted
 
@@ -135,7 +135,7 @@ def run(plan: Plan) -> int:
                 print(f"micro.{plan.name}: {error}", file=sys.stderr)
         if at.file.run.contests or not failed:
             failed = say(at.file.run, plan.outputs, opened) or failed
-    return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results))
+    return failed or int(any(r.status in ("wrong", "failed") for r in at.file.run.results)) or gate.code(at.file.run)
 
 
 def measured(plan: Plan, earlier: Checks | None = None) -> Run:
@@ -209,6 +209,8 @@ def _say(at: Session, plan: Plan, run: Run) -> None:
     """Write the answer, and what is uncertain or was not measured, into the run file.
 
     The last note of a plan and topic is valid."""
+    if plan.gate:
+        at.file.append(gate.note(gate.of_variants(run, plan.gate.share, plan.gate.baseline, plan.gate.contender)))
     sentences = answered(plan, run)
     lacks = [*few_rounds(run), *forecast.remedy(plan, run, at.runner.limits)]
     by_topic = {ANSWER: sentences, LACKS: lacks}

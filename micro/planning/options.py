@@ -20,6 +20,10 @@ from reports.parser import OneLineParser
 LADDER = ("plan", "build", "run", "check", "time")
 EXPORTS = tuple(formats.documents())  # text is always printed
 FLAGS = frozenset(("all", "full"))  # modifiers of a question
+GATE = (
+    "of --variant A,B: exit 1 if B is significantly slower than A and its interval reaches SHARE, 2 without a verdict; "
+    "with --replicate 5"
+)
 SWEEPING = ("variant", "vary", "shapes", "net", "why", "profile")  # these replace the default question
 
 
@@ -52,6 +56,7 @@ class Options:
     target: str
     margin: str | None
     replicate: str
+    gate: str | None
     only: str | None
     without: str | None
     why: bool
@@ -219,6 +224,7 @@ def _add_settings(how: argparse._ArgumentGroup) -> None:
         ("--target", "1%", "SHARE", "stop when a ratio's interval is within ± this (default 1%%)"),
         ("--margin", None, "SHARE", "ratios within 1 ± this are the same (default: the target; 4%% if memory-bound)"),
         ("--replicate", "1", "N", "repeat all N times in fresh processes; intervals include their spread (default 1)"),
+        ("--gate", None, "SHARE", GATE),
         ("--only", None, "REGEX", "only contests whose name matches"),
     ):
         how.add_argument(option, default=default, metavar=metavar, help=about)

@@ -28,8 +28,18 @@ if TYPE_CHECKING:
 SHARE = {"%": 0.01}
 NEAREST = 8  # variants listed where a word is unknown and resembles none
 MOST_REPLICATES = 1000
+GATED = 5  # replicates with --gate: its verdict is to hold in other processes, too
 THREADS = 32  # most per core, where oversubscription is measured
 TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate of two variants: the least slowdown of the contender that fails."""
+
+    share: float
+    baseline: str
+    contender: str
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,7 @@ class Plan:
     why: str | None = None  # name of the contest that --why explains
     replicates: int = 1  # how often all is measured
     log: tuple[str, ...] = ()  # sentences on the file of --shapes: what is taken and left out
+    gate: Gate | None = None
 
 
 def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
@@ -74,6 +85,9 @@ def planned(benchmark: Benchmark, name: str, options: Options) -> Plan:
         replicates=replicates(options.replicate),
         log=tuple(written.sentences) if written else (),
     )
+    if options.gate is not None:
+        gate = _gate(options, asked, contests)
+        plan = replace(plan, gate=gate, replicates=plan.replicates if plan.replicates > 1 else GATED)
     if options.why:
         explained = _explained(asked, contests)
         return replace(plan, contests=(explained,), why=explained.name)
@@ -301,6 +315,19 @@ def _chosen(contests: list[Contest], options: Options) -> list[Contest]:
     if not contests:
         raise UsageError("no contests selected: relax --only, --not or the axes (--list shows the plan)")
     return contests
+
+
+def _gate(options: Options, asked: Request, contests: Sequence[Contest]) -> Gate:
+    """Return the gate of the last named variant against the first. Raises UsageError."""
+    text = f"--gate {options.gate}"
+    share = number(options.gate or "", SHARE, "--gate", "5%")
+    if "variant" not in asked.given or len(asked.variants) < 2:
+        raise UsageError(f"{text}: compares two variants; name both: --variant mine.py:old,mine.py:new")
+    gate = Gate(share, asked.variants[0], asked.variants[-1])
+    if not any({gate.baseline, gate.contender} <= {case.variant for case in contest.cases} for contest in contests):
+        remedy = "--vary" if options.vary else "the question"
+        raise UsageError(f"{text}: no contest compares {gate.contender} with {gate.baseline}; leave {remedy} out")
+    return gate
 
 
 def replicates(text: str) -> int:

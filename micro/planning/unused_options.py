@@ -175,6 +175,7 @@ def refuse_untimed(options: Options) -> None:
         "--budget": options.budget,
         "--target": options.target if options.target != "1%" else None,
         "--margin": options.margin,
+        "--gate": options.gate,
     }
     for option, given in (("--until", options.until != "time"), ("--profile", options.profile is not None)):
         for name, text in timing.items():

@@ -242,4 +242,4 @@ def size(group: Group) -> str:
 
 def pairs(group: Group) -> list[tuple[Comparison, Result, Result]]:
     """Return each comparison with its contender and its baseline."""
-    return [x for contest in group.contests for x in contest.compared]
+    return [x for contest in group.contests for x in contest.ranked]

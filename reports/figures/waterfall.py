@@ -23,14 +23,22 @@ PALE = 0.35  # opacity of a cause or cell whose difference may be chance
 
 
 def draw(run: Run) -> list[tuple[str, Figure]]:
-    """Return a picture for each attribution of the run, named after network and frameworks."""
+    """Return a picture for each attribution of the run, named after network and frameworks, or both scripts."""
     pictures: dict[str, Figure] = {}
     for explained in attribution.of(run):
-        slug = _groups.slugged(f"{explained.network} {explained.a} {explained.b}", 60)
-        while slug in pictures:
-            slug += "-"
-        pictures[slug] = _picture(explained, run)
+        name = slug(explained)
+        while name in pictures:
+            name += "-"
+        pictures[name] = _picture(explained, run)
     return list(pictures.items())
+
+
+def slug(explained: Explanation) -> str:
+    """Return the name of a picture: of two scripts without their ending, else of network and frameworks."""
+    sides = f"{explained.a} {explained.b}"
+    return _groups.slugged(
+        sides.replace(".py", "") if explained.network.endswith(".py") else f"{explained.network} {sides}"
+    )
 
 
 def _picture(explained: Explanation, run: Run) -> Figure:

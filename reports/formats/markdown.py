@@ -11,11 +11,12 @@ ENDINGS = (".md", ".markdown")
 
 
 def write(run: Run, stream: IO[str]) -> None:
+    _write_gates(run, stream)
     if disturbed := busy.sentence(run):
         stream.write(f"{disturbed}\n\n")
     for sentence in findings.notes(run):
         stream.write(f"{sentence}\n\n")
-    write_attribution(run, stream)
+    _write_texts(run, stream)
     for content in (table.comparisons(run), steps.steps(run)):
         if content and content.rows:
             _write_table(content, stream)
@@ -32,6 +33,20 @@ def _write_table(content: table.Table, stream: IO[str]) -> None:
 
 
 def write_attribution(run: Run, stream: IO[str]) -> None:
+    """Write the texts of attributions, below the sentence of a gate.
+
+    Of two programs, the comparison only: a summary for a comment."""
+    _write_gates(run, stream)
+    _write_texts(run, stream)
+
+
+def _write_gates(run: Run, stream: IO[str]) -> None:
+    for sentence in findings.gates(run):
+        stream.write(f"**{sentence}**\n\n")
+
+
+def _write_texts(run: Run, stream: IO[str]) -> None:
     """Write the texts of attributions, with their columns kept."""
     for text in findings.texts(run):
-        stream.write(f"```text\n{text}\n```\n")
+        if text != findings.SINGLE:
+            stream.write(f"```text\n{text}\n```\n")

@@ -29,11 +29,11 @@ WRONG = "Errors, skipped cases and warnings:"
 
 def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
     console, wide = (_console(stream, width) for width in (WIDTH, WIDE))
+    _bold(console, findings.gates(run))
     if disturbed := busy.sentence(run):
         console.print(disturbed, style="bold", markup=False, soft_wrap=True)
-    for sentence in findings.notes(run):
-        console.print(sentence, style="bold", markup=False)
-    attributions = findings.texts(run)
+    _bold(console, findings.notes(run))
+    attributions = findings.texts(run, full=verbose)
     for text in attributions:
         console.print(text, markup=False, soft_wrap=True)
     ratios = table.comparisons(run)
@@ -53,6 +53,11 @@ def write(run: Run, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(line, markup=False, soft_wrap=True)
     for line in (*_sections(run), *_last(run, attributed=bool(attributions))):
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _bold(console: Console, sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        console.print(sentence, style="bold", markup=False)
 
 
 def _console(stream: IO[str], width: int) -> Console:

@@ -7,7 +7,9 @@ started or stopped, outside the clocks of all steps.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
+import math
 import os
 import resource
 import threading
@@ -54,6 +56,15 @@ class Blocks:
         self.denormals: denormals.Denormals | None = None
         self.counts: dict[str, list[int]] = {}  # of denormal numbers in the last block
         self.pid = os.getpid()
+        self.collections, self.collecting = [0, 0], 0  # garbage collections of a block and their nanoseconds; start
+        gc.callbacks.append(self._collected)
+
+    def _collected(self, phase: str, about: dict[str, Any]) -> None:
+        if phase == "start":
+            self.collecting = time.monotonic_ns()
+        elif self.request is not None and self.clocks is not None:
+            self.collections[0] += 1
+            self.collections[1] += time.monotonic_ns() - self.collecting
 
     def begin(self) -> None:
         """Start the clocks of a step, if a block is requested."""
@@ -106,6 +117,7 @@ class Blocks:
             else:
                 break
         self.request, self.rows, self.skip = request, [], int(request["skip"])
+        self.collections = [0, 0]
         # An operation that is open here, such as the optimizer's step, began under the profiler just stopped. Its end
         # would write to that profiler's freed memory if the next profiler started now, so that starts a step later.
         self.later = bool(request["spans"] and self.looked)
@@ -137,7 +149,8 @@ class Blocks:
         if request.get("without"):
             self.knocked[request["without"]].apply()
         if request.get("lines") is not None:
-            self.lines = lines.Lines(request["lines"], lambda: self.clocks[0] if self.clocks else None)
+            until = request["until"] or math.inf
+            self.lines = lines.Lines(request["lines"], until, lambda: self.clocks[0] if self.clocks else None)
             self.lines.start()
         self.gate = recorder.Gate(request["fifos"])
         self.gate.say(b"enable")
@@ -153,7 +166,7 @@ class Blocks:
         traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
         about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed, "lines": sampled}
-        about["denormals"] = self.counts
+        about.update(denormals=self.counts, collections=self.collections)
         self.channel.send("block", steps=self.rows, traced=traced, **about)
         self.request = None
 

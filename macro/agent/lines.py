@@ -22,10 +22,11 @@ MOST = 12  # lines that are reported
 class Lines:
     """A sampler of the thread that makes it, from `start` to `stop`.
 
-    `after`: seconds; `began()`: the step's start on the monotonic clock in nanoseconds, None between steps."""
+    `after`, `until`: seconds of a step from which on, and up to which, it is sampled; `began()`: the step's start on
+    the monotonic clock in nanoseconds, None between steps."""
 
-    def __init__(self, after: float, began: Callable[[], int | None]) -> None:
-        self.after, self.began = after, began
+    def __init__(self, after: float, until: float, began: Callable[[], int | None]) -> None:
+        self.after, self.until, self.began = after, until, began
         self.thread, self.library = threading.get_ident(), names.library_folders()
         self.seconds: dict[tuple[str, int, str], float] = {}
         self.over = threading.Event()
@@ -46,7 +47,8 @@ class Lines:
         last = time.monotonic()
         while not self.over.wait(max(COARSE, self.after / 4) if self.after else PERIOD):
             began = self.began()
-            if self.after and (began is None or time.monotonic() - began * 1e-9 < self.after):
+            passed = time.monotonic() - began * 1e-9 if began is not None else None
+            if passed is None or not self.after <= passed <= self.until:
                 last = time.monotonic()
                 continue
             frame = sys._current_frames().get(self.thread)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import boundary  # beside this file
@@ -15,23 +17,11 @@ def trial(torch: Any, name: str) -> Any:
     what, _, value = name.partition("=")
     if what == "threads":
         return Switch(torch.set_num_threads, torch.get_num_threads(), int(value))
-    if what == "anomaly":
-        return Switch(torch.autograd.set_detect_anomaly, True, False)
-    if what == "deterministic":
-        return Switch(torch.use_deterministic_algorithms, True, False)
-    if what == "flush":
-        return Switch(torch.set_flush_denormal, False, True)
-    if what in ("fused", "foreach"):
-        return Form(torch, what)
-    if what == "batches":
-        return WholeBatches(torch)
-    if what in ("channels_last", "bf16") and "torch._dynamo" in sys.modules and compiled():
+    if name in RECOMPILED and "torch._dynamo" in sys.modules and compiled():
         raise Refused("a compiled module would be compiled again")
-    if what == "channels_last":
-        return ChannelsLast(torch)
-    if what == "bf16":
-        return Bfloat16(torch)
-    raise Refused(f"no trial {name}")
+    if name not in TRIALS:
+        raise Refused(f"no trial {name}")
+    return TRIALS[name](torch)
 
 
 class Switch:
@@ -61,6 +51,22 @@ def make(torch: Any, wanted: list[str]) -> dict[str, str]:
 def compiled() -> bool:
     """Return whether a module of the script is compiled."""
     return bool(names.instances(sys.modules["torch._dynamo"].OptimizedModule))
+
+
+class Frozen:
+    """Objects that exist, left out of garbage collections."""
+
+    flags: ClassVar[dict[str, str]] = {"gc": "frozen"}
+
+    def __init__(self, torch: Any) -> None:
+        pass
+
+    def apply(self) -> None:
+        gc.collect()
+        gc.freeze()
+
+    def undo(self) -> None:
+        gc.unfreeze()
 
 
 class Form:
@@ -199,3 +205,17 @@ def _check(torch: Any, optimizer: Any, group: dict[str, Any], form: str) -> None
         type(optimizer)([like], **{**options, "fused": form == "fused", "foreach": form == "foreach"}).step()
     except Exception as error:  # whatever the optimizer raises
         raise Refused(f"{type(error).__name__}: {error}") from None
+
+
+RECOMPILED = ("channels_last", "bf16")
+TRIALS: dict[str, Callable[[Any], Any]] = {
+    "anomaly=off": lambda torch: Switch(torch.autograd.set_detect_anomaly, True, False),
+    "deterministic=off": lambda torch: Switch(torch.use_deterministic_algorithms, True, False),
+    "flush": lambda torch: Switch(torch.set_flush_denormal, False, True),
+    "gc": Frozen,
+    "fused": lambda torch: Form(torch, "fused"),
+    "foreach": lambda torch: Form(torch, "foreach"),
+    "batches": WholeBatches,
+    "channels_last": ChannelsLast,
+    "bf16": Bfloat16,
+}

@@ -28,7 +28,15 @@ PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases, which must fit into a kernel's share of the time
 OF_MALLOC = ("MALLOC_", "GLIBC_TUNABLES")  # prefixes of variables of malloc, which change no kernel
-PASSES = ("element-wise", "reduction", "softmax and loss", "normalization", "copy", "clear")  # over activations
+PASSES = (
+    "element-wise",
+    "reduction",
+    "softmax and loss",
+    "normalization",
+    "copy",
+    "indexing",
+    "clear",
+)  # over activations
 LARGE = 0.01  # least share of a step of a problem that is measured
 MOST = 0.1  # largest share of a step that a prediction may leave unknown
 # The suite's variant that makes the same library calls, by framework

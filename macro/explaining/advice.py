@@ -181,9 +181,7 @@ def _rows(rows: Sequence[str]) -> str:
 
 def _lines(breakdown: Breakdown) -> Iterator[str]:
     """Yield a sentence on the longest lines of the program."""
-    long = breakdown.long.place if breakdown.long else ""
-    regular = [line for line in breakdown.lines if f"{line.file}:{line.number}" != long]
-    large = [line for line in regular if line.seconds >= LARGE * breakdown.step["a"]][:3]
+    large = [line for line in breakdown.lines if line.seconds >= LARGE * breakdown.step["a"]][:3]
     if large:
         yield "Longest lines: " + "; ".join(_line(line) for line in large) + "."
 

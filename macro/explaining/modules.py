@@ -118,6 +118,8 @@ def placed(events: Sequence[Event]) -> Iterator[tuple[Event, Where | None, str |
         )
         above.append(_Open(event, where, is_node or bool(up and up.node), updates))
         column = _column(event, updates)
+        if event.name == "aten::copy_" and up is not None and up.event.name == "aten::_to_copy":
+            column = "cast"  # on a CPU a conversion changes the type
         yield event, where, "dispatch" if column == "gemm" and id(event) in unmade else column
 
 

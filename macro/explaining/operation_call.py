@@ -194,6 +194,8 @@ PASSES: dict[str | None, Callable[[Call], float]] = {
     "softmax and loss": _softmax,
     "optimizer": _update,
     "copy": _copy,
+    "indexing": _copy,
+    "sorting": _copy,
     "clear": _once,
     "layout reorder": lambda call: 2 * _once(call),
     "packing": lambda call: 2 * _once(call),

@@ -66,7 +66,7 @@ def trials(breakdown: Breakdown) -> list[str]:
 def facts_of(breakdown: Breakdown) -> dict[str, Any]:
     """Return what the settings' conditions and texts refer to; a recording without settings has few facts."""
     seen = dict(breakdown.program.get("settings") or {})
-    loaders = [x for x in seen.get("loaders", ()) if x["in_memory"] and not x["workers"] and x["batch"]]
+    loaders = [x for x in seen.get("loaders", ()) if x["in_memory"] and x["batch"]]
     flops, phases = sum(breakdown.types.values()), {cell.phase for cell in breakdown.cells}
     return {
         **seen,
@@ -75,6 +75,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "float16": breakdown.types.get("float16", 0.0) / flops if flops else 0.0,
         "single": breakdown.types.get("float32", 0.0) > HALF * flops > 0,
         "bf16": seen.get("bf16") is True,
+        **_collecting(breakdown.program.get("counted") or {}),
         **_denormal(breakdown.program.get("denormals") or {}),
         "half": HALF,
         "cores": seen.get("cores") or breakdown.threads,
@@ -86,6 +87,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         and seen.get("variables", {}).get("OMP_NUM_THREADS") == "1"
         and seen.get("cores", 1) >= 2,
         "in_memory": bool(loaders) and any(cell.phase == "data" for cell in breakdown.cells),
+        "loader_workers": any(x["workers"] for x in seen.get("loaders", ())),
         "batch": loaders[0]["batch"] if loaders else 0,
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
         "foreach": any(x["foreach"] is None and x["tensors"] > MANY for x in seen.get("optimizers", ())),
@@ -105,6 +107,13 @@ def _from_where(seen: Mapping[str, Any]) -> str:
     if "parameters" not in seen:
         return ""
     return ": parameters are float64" if "float64" in seen["parameters"] else ": an input is float64"
+
+
+def _collecting(counted: Mapping[str, float]) -> dict[str, Any]:
+    """Return the share of all steps' time in garbage collections, their number and their mean in milliseconds."""
+    count, total = counted.get("collections", 0), counted.get("collecting", 0.0)
+    share = total / counted["seconds"] if count else 0.0
+    return {"collecting": share, "collections": count, "collection": 1e3 * total / max(1, count), "twentieth": 0.05}
 
 
 def _denormal(counts: Mapping[str, Sequence[int]]) -> dict[str, Any]:

@@ -265,7 +265,7 @@ class ScriptObserver(Observer):
 
     def _lines(self) -> None:
         """Run a block in which the script's lines are sampled, and add their seconds of a step to the recording."""
-        block = self.block(self.count, lines=0.0)
+        block = self.block(self.count, lines=0.0, until=self.long)
         add_lines(self.recording.program, "lines", self.count + self.skip, block.reply["lines"])
 
     def traced_seconds(self, block: Block) -> float:
@@ -294,13 +294,13 @@ class ScriptObserver(Observer):
         fifos = self.sampler.fifos if self.sampler and samples else None
         skip = 0 if spans and self.heavy else self.skip
         request = {"do": "block", "count": count, "skip": skip, "fifos": fifos, "spans": spans, "shapes": False}
-        request["lines"] = None if spans or samples else self.long
+        request |= {"lines": None if spans or samples else self.long, "until": None}
         before, began = load.others(), time.monotonic()
         answer = self._ask("block", self.patience * 2, **{**request, "without": None, "logs": False, **more})
         self.block_seconds = time.monotonic() - began
         block = reply.block(answer, before, load.others(), self.block_seconds)
         self.taken += count + skip
-        count_steps(self.recording.program, block.each(self.one_thread))
+        count_steps(self.recording.program, block.each(self.one_thread), answer["collections"])
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
         return block

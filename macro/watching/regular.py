@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-LONG, MORE = 3.0, 0.01  # times the median, and seconds more: longer steps are long
+LONG, MORE = 3.0, 0.005  # times the median, and seconds more: longer steps are long
 
 
 def limit(each: Sequence[float]) -> float:
@@ -21,11 +21,12 @@ def regular(each: Sequence[float]) -> list[float]:
     return [x for x in each if x <= least]
 
 
-def count(program: dict[str, Any], each: Sequence[float]) -> None:
-    """Add a block to a recording's numbers and seconds of steps and of long steps."""
+def count(program: dict[str, Any], each: Sequence[float], collections: Sequence[int]) -> None:
+    """Add a block to a recording's numbers and seconds of steps, of long steps and of garbage collections."""
     short = regular(each)
     added = {"steps": len(each), "long": len(each) - len(short), "seconds": sum(each)}
     kept = program.setdefault("counted", {})
+    added |= {"collections": collections[0], "collecting": collections[1] * 1e-9}
     for name, value in {**added, "long seconds": sum(each) - sum(short)}.items():
         kept[name] = kept.get(name, 0) + value
 

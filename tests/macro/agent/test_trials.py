@@ -80,7 +80,7 @@ def test_settings_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     lines = importlib.import_module("lines")
-    sampler = lines.Lines(0.0, lambda: None)
+    sampler = lines.Lines(0.0, 60.0, time.monotonic_ns)
     sampler.start()
     end = time.monotonic() + 0.2
     while time.monotonic() < end:
@@ -88,7 +88,7 @@ def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     (file, _, function, text, seconds), *_ = sampler.stop()
     assert file == __file__ and function.startswith("test_a_line") and text and seconds > 0.02
     began = time.monotonic_ns()
-    late = lines.Lines(60.0, lambda: began)
+    late = lines.Lines(60.0, 90.0, lambda: began)
     late.start()
     assert late.stop() == [] and not [x for x in threading.enumerate() if x.name == "kernelgap lines"]
 
@@ -183,3 +183,11 @@ def test_denormal_numbers_of_a_step_are_counted() -> None:
     assert counts["activations"][0] == 10 and counts["activations"][1] == 5 * (288 * 3 + 2)
     assert not torch.nn.modules.module._global_forward_hooks
     del optimizer
+
+
+def test_a_frozen_heap_is_left_out_of_collections() -> None:
+    trial = importlib.import_module("trials").trial(torch, "gc")
+    trial.apply()
+    assert gc.get_freeze_count() > 1000
+    trial.undo()
+    assert gc.get_freeze_count() == 0

@@ -16,6 +16,7 @@ QUIET: dict[str, Any] = {
     "default_dtype": "float32", "loaders": [], "variables": {},
     "optimizers": [{"kind": "Adam", "tensors": 4, "fused": None, "foreach": None, "fusible": True}],
 }  # fmt: skip
+COUNTED = {"collections": 4, "collecting": 0.25, "seconds": 1.0}
 LOADER = {"workers": 0, "batch": 64}
 STEP = 0.1  # seconds
 
@@ -35,7 +36,7 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         "version": "2.13",
         "settings": {**QUIET, **(seen or {})},
     }
-    program["denormals"] = more.pop("denormals", {})
+    program |= {name: more.pop(name, {}) for name in ("denormals", "counted")}
     called = {x.name: CalledIn((of.path,), x.shape.count("×") + 1, 1) for of in cells for x in of.operations}
     return replace(breakdown(), cells=cells, program=program, step={"a": STEP}, **{"called": called, **more})
 
@@ -47,6 +48,7 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         ("deterministic algorithms are on", {"deterministic": True}, {}),
         ("oneDNN is switched off", {"onednn": False}, {}),
         ("sys.settrace", {"tracer": True}, {}),
+        ("25% of the time of all steps is in 4 garbage", {}, {"counted": COUNTED}),
         ("3% of the weights are denormal", {"flushed": False}, {"denormals": {"weights": [3, 97], "x": [0, 9]}}),
         ("8 threads share the 2 cores", {}, {"threads": 8}),
         ("75% of the FLOP are computed in float16", {}, {"types": {"float16": 3.0, "float32": 1.0}}),

@@ -62,6 +62,7 @@ class Program:
             "peak": 1,
             "lines": [],
             "denormals": {},
+            "collections": [0, 0],
         }
 
     def poll(self, patience: float) -> dict[str, Any] | None:

@@ -46,7 +46,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 
     options = OneLineParser(f"python -m macro {name}", description=about, epilog=EPILOG, allow_abbrev=False)
     options.add_argument(
-        "script", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
+        "script", nargs="?", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
     )
     add_script(options, budget, shares)
     add_outputs(options)
@@ -63,17 +63,34 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     from macro.running.script_request import script_of
     from macro.timing.entry import Plan
 
-    if words.script.suffix != ".py":
+    module = _module(words)
+    if not module and words.script.suffix != ".py":
         raise UsageError(f"{words.script}: a change cannot be applied to a recording; name the script")
     if words.resume:
         raise UsageError("--resume: not for scripts, whose processes have ended; name another file")
     if words.runs > 1:
         raise UsageError(f"--runs {words.runs}: must be 1 for a script")
     seconds = number(words.budget, TIME, "--budget", "2m")
-    script = script_of(words, words.script, arguments)
+    script = script_of(words, words.script, module, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
-    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=network_step.ROUNDS)
+    asked = script.key if module else str(words.script)
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=asked, fewest=network_step.ROUNDS)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
+
+
+def _module(words: argparse.Namespace) -> str | None:
+    """Return the module of -m, after which all other words are changes; None without -m. Raises UsageError."""
+    if not words.module:
+        return None
+    if len(words.module) > 1:
+        raise UsageError(f"-m {words.module[1]}: give one module")
+    if words.script is not None and "changes" not in words:
+        raise UsageError(f"{words.script}: give a script or -m {words.module[0]}, not both")
+    if words.script is not None:
+        words.changes.insert(0, str(words.script))
+        words.script = None
+    module: str = words.module[0]
+    return module
 
 
 def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
@@ -155,8 +172,8 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
     words, step, seconds = parsed(argv, parser(), of_script)
     if step.script and words.changes and words.changes[0] in frameworks.names():
-        remedy = f"for a network in that file, give {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a script takes no framework; {remedy}")
+        remedy = f"for a network in that file, give {words.script}:NAME" if words.script else "name changes only"
+        raise UsageError(f"{step.plan.asked} {words.changes[0]}: a script takes no framework; {remedy}")
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: requires two or more changes")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
@@ -200,7 +217,8 @@ def _list(step: Step) -> int:
     for words, change in fit.items():
         print(f"  {words:<{max(map(len, fit))}}  {change.about}")
     if fit:
-        what = step.plan.named if step.script else f"{step.plan.named} {step.framework.name}"
+        name = step.script.key if step.script and step.script.module else step.plan.named
+        what = name if step.script else f"{name} {step.framework.name}"
         plain = next((words for words, change in fit.items() if not change.takes), next(iter(fit)))
         print(f"To time a change: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
     print("Not applicable:")

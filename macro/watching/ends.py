@@ -14,6 +14,7 @@ INSIDE = 6.0  # seconds for the last samples, operations timed in isolation and 
 CEILINGS = 10.0  # seconds for measuring the machine's ceilings and attributing the time of steps
 ROUND = 3.0  # blocks in a round on average: every third round has more
 
+RELATIVE = "attempted relative import"  # in Python's message
 LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching the script failed: "}  # by `how`: a prefix
 MARK = (
     "mark steps by `from kernelgap import step` and `with step():` around each (python -m macro explain train.py "
@@ -44,12 +45,11 @@ def unseen(script: Script, torch: bool, held: bool) -> str:
     return f"no optimizer has stepped{why}: {MARK}; --wait 5m waits longer"
 
 
-def early(end: Ended, program: Mapping[str, Any]) -> str:
+def early(end: Ended, program: Mapping[str, Any], script: Script) -> str:
     """Describe an end before enough steps were watched; `program`: facts received until then."""
     reason = f": {end.reason}" if end.reason else ""
     if end.how == "failed":
-        missing = " (--python PATH: an interpreter that has the module)" if "ModuleNotFoundError" in end.reason else ""
-        return f"failed before a step was watched{reason}{missing}"
+        return f"failed before a step was watched{reason}{_remedy(end.reason, script)}"
     if end.how in LATE:
         return f"cannot be watched{reason}"
     if program or end.steps:
@@ -58,6 +58,15 @@ def early(end: Ended, program: Mapping[str, Any]) -> str:
     if reason:
         return f"ended before a step was watched{reason} (the script's arguments follow --)"
     return f"ended without a step that could be detected: {MARK}"
+
+
+def _remedy(reason: str, script: Script) -> str:
+    """Return what to do after a failed import, in parentheses; empty after other failures."""
+    if "ModuleNotFoundError" in reason:
+        return " (--python PATH: an interpreter that has the module)"
+    if RELATIVE in reason and not script.module and (module := script.as_module()):
+        return " (run it as a module of its package: -m {}, from {})".format(*module)
+    return ""
 
 
 def explaining(scripts: int, runs: int, seconds: float) -> str:

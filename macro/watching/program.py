@@ -174,7 +174,7 @@ class ScriptObserver(Observer):
         facts = {name: value for name, value in message.items() if name not in ("kind", "seq", "t_mono_ns")}
         script = self.script
         self.recording.program = {
-            "script": str(script.path),
+            "script": script.key,
             "arguments": list(script.arguments),
             "interpreter": str(script.python),
             "heap": script.heap or "keep",
@@ -384,7 +384,7 @@ class ScriptObserver(Observer):
         if end.how == "usage":
             raise UsageError(end.reason)
         if count < LEAST:
-            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
+            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program, self.script)}")
 
     def finish(self) -> None:
         """Read the last samples while the process is alive: perf needs it to resolve symbols."""

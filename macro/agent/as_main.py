@@ -13,7 +13,7 @@ class NoSuchModule(BaseException):
 
 
 class Main(NamedTuple):
-    """What becomes `__main__`: file, module name (a script's: its stem), loader, and variables."""
+    """The program that becomes `__main__`: file, module name (a script's: its stem), loader, and variables."""
 
     path: str
     name: str

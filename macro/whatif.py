@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
-STARTS = 2  # starts of a script (watching, turns) besides a start for each change, to forecast the duration
 WATCHED = 0.25  # share of the budget for watching the unchanged step
 ALONE = 0.25  # share of the budget for isolated kernels, of all changes together
 SHARES = "measuring time: 1/4 observes the step, 1/4 times kernels by themselves, 1/2 times steps"  # of --budget
@@ -228,22 +227,18 @@ def _list(step: Step) -> int:
     return 0
 
 
-def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str], None]) -> None:
-    """Report how long changes of a script take in all; `processes`: how many start one after another."""
-    from macro.watching import ends
-
-    if step.script:
-        say(ends.changing(processes, seconds))
-
-
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each change and their combination, time them in turns; add changes not timed to `not_timed`."""
+    from macro.predicting import durations
     from macro.predicting.forecast import Predictor
     from macro.predicting.judged import conflict, failed
+    from macro.watching import load
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
-    say_forecast(step, STARTS + len(asked.changes), asked.seconds, say)
+    if step.script:
+        together = len(asked.changes) > 1 and not asked.apart
+        say(durations.changing(len(asked.changes), together, asked.seconds, load.busy()))
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
         foreseer = Predictor(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
         foreseer.look(asked.changes)

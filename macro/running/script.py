@@ -37,7 +37,8 @@ def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
     paths = _paths(asked, outputs)
     with session.opened(outputs) as (file, streams), _emptied(outputs.output):
         recordings, took, code = _recordings(asked, outputs, paths, progress)
-        notes = _notes(asked, recordings, took, progress)
+        notes, stopped = _notes(asked, recordings, took, progress)
+        code = code or stopped
         if not _wrote(file, notes):
             code, outputs = code or 1, replace(outputs, output=None)
         return say_all(replace(file.run, notes=tuple(notes)), outputs, streams) or code
@@ -85,14 +86,14 @@ def _recordings(
     asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
     """Read recordings, or record and write them to `paths`; return them, seconds taken and exit code."""
-    from macro.watching import ends, kg
+    from macro.watching import ends, kg, load
 
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
     recorded: list[Recording] = []
     code = 0
-    about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
+    about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds, load.busy())
     say(f"{about}; the output of {asked.scripts[0].name} follows")
     for run in range(asked.runs):
         if asked.runs > 1:
@@ -179,24 +180,34 @@ def _so_far(recordings: Sequence[Recording]) -> str:
 
 def _notes(
     asked: ScriptRequest, recordings: Sequence[Recording], took: float, say: Callable[[str], None]
-) -> list[Note]:
+) -> tuple[list[Note], int]:
+    """Return the notes of the explanation, and the exit code: a signal's, which leaves out what was being measured."""
     from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
 
-    say("measuring this machine's ceilings")
-    measured = {count: ceilings.measured(count) for count in dict.fromkeys(x.threads for x in recordings)}
-    breakdowns = [breakdown.with_sentences(x, took, measured[x.threads]) for x in recordings]
-    if asked.kernels:
+    measured: dict[int, breakdown.Ceilings] = {}
+    code = 0
+    try:
+        say("measuring this machine's ceilings")
+        for count in dict.fromkeys(x.threads for x in recordings):
+            measured[count] = ceilings.measured(count)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        say("interrupted: explained without this machine's ceilings")
+        code = stop_code(stop)
+    unknown = breakdown.Ceilings(None, None)
+    breakdowns = [breakdown.with_sentences(x, took, measured.get(x.threads, unknown)) for x in recordings]
+    if asked.kernels and not code:
         say("measuring the largest operations by themselves")
         breakdowns = [
             replace(x, fastest=tuple(repeat.fastest(x, recording)))
             for x, recording in zip(breakdowns, recordings, strict=True)
         ]
     if len(recordings) > 1:
-        return [attribution.note(pair.explain(recordings[0], recordings[1], took)), *map(step.note, breakdowns)]
+        both = attribution.note(pair.explain(recordings[0], recordings[1], took))
+        return [both, *map(step.note, breakdowns)], code
     if asked.depth is not None:
         breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]
-    return [step.note(x) for x in breakdowns]
+    return [step.note(x) for x in breakdowns], code
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]]) -> int:

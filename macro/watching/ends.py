@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from macro.timing.entry import FEWEST
 from macro.watching.script import Script
+from macro.watching.trials import FEWEST as TURNS
+from macro.watching.trials import SHARE
 from reports.units import counted
 
-START = 15.0  # seconds until a script has taken its first steps and its memory is settled
-INSIDE = 6.0  # seconds for the last samples, operations timed in isolation and the script's end
-CEILINGS = 10.0  # seconds for measuring the machine's ceilings and attributing the time of steps
-ROUND = 3.0  # blocks in a round on average: every third round has more
+# Seconds with short steps, on an idle machine if they are not those of waiting:
+WAITING = 2.5  # from a script's start to its settled memory, in any case
+START = 2.5  # in this time besides: imports, first steps, traced blocks
+INSIDE = 3.0  # for the last samples, operations timed in isolation and the script's end
+CEILINGS = 5.0  # for measuring the machine's ceilings and attributing the time of steps
+SETTLING, ROUND = 20.0, 3.3  # blocks until memory is settled, and in a round on average, in plain blocks
+SLOW = 0.25  # seconds of a block from which on START does not cover SETTLING blocks
+BUSY = 1.25  # ratio to the time on an idle machine from which on it is named
 
 RELATIVE = "attempted relative import"  # in Python's message
 LATE = {"failed": "the script failed: ", "profiler": "", "unseen": "watching the script failed: "}  # by `how`: a prefix
@@ -69,28 +75,41 @@ def _remedy(reason: str, script: Script) -> str:
     return ""
 
 
-def explaining(scripts: int, runs: int, seconds: float) -> str:
-    """Return the forecast of `macro explain`: `runs` of each script, with `seconds` of watching each."""
-    starts, after = START * scripts * runs, INSIDE * scripts * runs + CEILINGS
-    return _total(
-        seconds * runs,
-        "watching",
-        f"{starts:.0f} s until memory use is stable, {after:.0f} s for operations by themselves and ceilings",
-        starts + after,
-    )
+def explaining(scripts: int, runs: int, seconds: float, busy: float) -> str:
+    """Return the forecast of `macro explain`: `runs` of each script, with `seconds` of watching each.
+
+    `busy`: how many times as long work takes as on an idle machine."""
+    starts, after = starting(busy) * scripts * runs, busy * (INSIDE * scripts * runs + CEILINGS)
+    about = f"{starts:.0f} s until memory use is stable, {after:.0f} s for operations by themselves and ceilings"
+    return total(seconds * runs + starts + after, f"{seconds * runs:.0f} s of watching, {about}", busy)
 
 
-def changing(processes: int, seconds: float) -> str:
-    """Return the forecast of a command that changes a script and starts `processes` one after another."""
-    starts = START * processes + INSIDE
-    return _total(seconds, "measuring", f"{starts:.0f} s until memory use is stable", starts)
+def starting(busy: float) -> float:
+    """Return the seconds until a script's memory is settled."""
+    return WAITING + busy * START
 
 
-def _total(seconds: float, what: str, beside: str, more: float) -> str:
-    return f"about {seconds + more:.0f} s in all: {seconds:.0f} s of {what}, {beside}"
+def total(seconds: float, parts: str, busy: float) -> str:
+    """Format a forecast with its parts, and how busy the machine is."""
+    why = f" (this machine is busy: work takes {busy:.1f} times as long as on an idle one)" if busy >= BUSY else ""
+    return f"about {seconds:.0f} s in all: {parts}{why}"
 
 
-def settled(took: float, scripts: int, seconds: float, block: float) -> str:
+def report_slow(block: float, seconds: float, say: Callable[[str], None]) -> None:
+    """Report the forecast for a script with long blocks of steps, after its first block."""
+    if block >= SLOW:
+        settling = SETTLING * block
+        rest = settling + _rest(1, seconds, block)
+        say(f"a step takes {block:.1f} s: about {rest:.0f} s more, {settling:.0f} s of it until memory use is stable")
+
+
+def settled(took: float, scripts: int, seconds: float, block: float, busy: float) -> str:
     """Return the forecast once memory is settled; `block`: seconds of a block, summed over the scripts."""
-    rest = max(seconds, FEWEST * ROUND * block) + INSIDE * scripts
-    return f"memory use is stable after {took:.0f} s: watching takes about {rest:.0f} s more"
+    rest = _rest(scripts, seconds, block, busy)
+    return f"memory use is stable after {took:.0f} s: about {rest:.0f} s more"
+
+
+def _rest(scripts: int, seconds: float, block: float, busy: float = 1.0) -> float:
+    """Return the seconds of rounds, trials, and all that follows."""
+    rounds = max((1 - SHARE) * seconds, FEWEST * ROUND * block) + max(SHARE * seconds, TURNS * block)
+    return rounds + busy * (INSIDE * scripts + CEILINGS)

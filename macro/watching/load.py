@@ -41,6 +41,17 @@ def others() -> float | None:
     return Counters.now().allowed - _descendants_time(os.getpid())
 
 
+def busy() -> float:
+    """Return how many times as long work takes as on an idle machine, by what this process has waited for a core.
+
+    1 where the system does not report it."""
+    try:
+        ran, queued, _ = map(int, Path("/proc/self/schedstat").read_text().split())
+    except (OSError, ValueError):
+        return 1.0
+    return (ran + queued) / max(ran, 1)
+
+
 def _descendants_time(pid: int) -> float:
     return processor_time(pid) + sum(map(_descendants_time, children(pid)))
 

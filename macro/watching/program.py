@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 from kernels import heap
 from kernels.devices import open_device
 from kernels.errors import LaunchError, Unavailable, UsageError
-from macro.timing.entry import HANGS
+from macro.timing.entry import HANGS, is_reported
 from macro.watching import ends, library_log, load, perf, reply, rounds, trials
 from macro.watching.ends import Ended
 from macro.watching.recording import Recording, Watched
@@ -60,7 +60,7 @@ def watch(
     `keep` receives the recordings so far, now and then; `after` chooses what is measured
     after the rounds; `streams`: for the scripts' output and errors.
     """
-    began = time.monotonic()
+    began, busy = time.monotonic(), load.busy()
     with ExitStack() as stack:
         looks: list[ScriptObserver] = []
         try:
@@ -77,7 +77,7 @@ def watch(
                         raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
                     look.settle()
             block = sum(look.block_seconds for look in looks)
-            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
+            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block, busy))
             _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
             if after:
                 _afterwards(looks, after)
@@ -106,8 +106,8 @@ def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recor
 
 def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None], share: float) -> None:
     """Run rounds until this share of the budget is spent and enough rounds are done."""
-    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0)):
-        if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0), early=LEAST):
+        if is_reported(turn.number):
             looks[0].say(counted(turn.number, "round"))
         if turn.read:
             for look in looks:
@@ -190,10 +190,8 @@ class ScriptObserver(Observer):
         except Ended as ended:
             if begun:
                 raise
-            python = self.script.python
-            raise UsageError(
-                f"--python {python}: not a Python 3.9 or later that runs scripts: {ended.reason}"
-            ) from None
+            why = f"not a Python 3.9 or later that runs scripts: {ended.reason}"
+            raise UsageError(f"--python {self.script.python}: {why}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
         """Return the next message; None if none arrives before `end` (monotonic seconds). Raises Ended."""
@@ -218,6 +216,7 @@ class ScriptObserver(Observer):
     def settle(self) -> None:
         """Run steps until page faults are steady, on both heaps; record shapes once; discard traced blocks."""
         took = self.plain(self.block(1))
+        ends.report_slow(took, self.script.seconds, self.say)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
         self._steady()

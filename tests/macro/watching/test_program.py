@@ -305,17 +305,30 @@ def test_a_script_that_stops_stepping_has_ended() -> None:
 
 
 def test_the_whole_time_is_said_with_its_parts() -> None:
-    assert ends.explaining(1, 1, 40.0) == (
-        "about 71 s in all: 40 s of watching, 15 s until memory use is stable, 16 s for operations by themselves and "
+    assert ends.explaining(1, 1, 40.0, 1.0) == (
+        "about 53 s in all: 40 s of watching, 5 s until memory use is stable, 8 s for operations by themselves and "
         "ceilings"
     )
-    assert ends.explaining(2, 3, 40.0).startswith("about 256 s in all: 120 s of watching, 90 s until")
-    assert ends.changing(3, 120.0).startswith("about 171 s in all: 120 s of measuring, 51 s until")
+    assert ends.explaining(2, 3, 40.0, 1.0).startswith("about 173 s in all: 120 s of watching, 30 s until")
+    assert ends.explaining(1, 1, 20.0, 3.0) == (
+        "about 54 s in all: 20 s of watching, 10 s until memory use is stable, 24 s for operations by themselves and "
+        "ceilings (this machine is busy: work takes 3.0 times as long as on an idle one)"
+    )
 
 
 def test_long_steps_take_longer_than_the_budget() -> None:
-    assert ends.settled(12.0, 1, 40.0, 0.1) == "memory use is stable after 12 s: watching takes about 46 s more"
-    assert ends.settled(12.0, 1, 40.0, 10.0).endswith("about 186 s more")
+    assert ends.settled(12.0, 1, 40.0, 0.1, 1.0) == "memory use is stable after 12 s: about 48 s more"
+    assert ends.settled(12.0, 1, 40.0, 10.0, 2.0).endswith("about 274 s more")
+    heard = list[str]()
+    for block in (0.1, 1.5):
+        ends.report_slow(block, 20.0, heard.append)
+    assert heard == ["a step takes 1.5 s: about 77 s more, 30 s of it until memory use is stable"]
+
+
+def test_work_takes_longer_beside_waiting_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, times in (("1000 2000 7\n", 3.0), ("1000 0 7\n", 1.0), ("", 1.0)):
+        monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
+        assert load.busy() == times
 
 
 @pytest.mark.parametrize(

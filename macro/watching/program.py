@@ -60,7 +60,7 @@ def watch(
     `keep` receives the recordings so far, now and then; `after` chooses what is measured
     after the rounds; `streams`: for the scripts' output and errors.
     """
-    began, busy = time.monotonic(), load.busy()
+    began = time.monotonic()
     with ExitStack() as stack:
         looks: list[ScriptObserver] = []
         try:
@@ -77,6 +77,7 @@ def watch(
                         raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
                     look.settle()
             block = sum(look.block_seconds for look in looks)
+            busy = max(load.slowdown(look.seen.load) for look in looks)
             say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block, busy))
             _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
             if after:

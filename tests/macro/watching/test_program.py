@@ -325,10 +325,13 @@ def test_long_steps_take_longer_than_the_budget() -> None:
     assert heard == ["a step takes 1.5 s: about 77 s more, 30 s of it until memory use is stable"]
 
 
-def test_work_takes_longer_beside_waiting_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, times in (("1000 2000 7\n", 3.0), ("1000 0 7\n", 1.0), ("", 1.0)):
+def test_work_takes_longer_beside_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for text, wanted, times in (("1000 2000 7\n", 9.0, 4.0), ("1000 0 7\n", 0.5, 1.0), ("", 9.0, 1.0)):
+        monkeypatch.setattr(os, "getloadavg", lambda wanted=wanted: (wanted, 0.0, 0.0))
         monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
         assert load.busy() == times
+    assert load.slowdown([Load(1.0, 3.0, 9.0)]) == 4.0 and load.slowdown([]) == 1.0
 
 
 @pytest.mark.parametrize(

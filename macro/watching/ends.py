@@ -95,12 +95,12 @@ def total(seconds: float, parts: str, busy: float) -> str:
     return f"about {seconds:.0f} s in all: {parts}{why}"
 
 
-def report_slow(block: float, seconds: float, say: Callable[[str], None]) -> None:
-    """Report the forecast for a script with long blocks of steps, after its first block."""
-    if block >= SLOW:
+def report_slow(step: float, count: int, seconds: float, say: Callable[[str], None]) -> None:
+    """Report the forecast for a script with long steps, after its first block; `count`: steps of a block."""
+    if (block := step * count) >= SLOW:
         settling = SETTLING * block
         rest = settling + _rest(1, seconds, block)
-        say(f"a step takes {block:.1f} s: about {rest:.0f} s more, {settling:.0f} s of it until memory use is stable")
+        say(f"a step takes {step:.1f} s: about {rest:.0f} s more, {settling:.0f} s of it until memory use is stable")
 
 
 def settled(took: float, scripts: int, seconds: float, block: float, busy: float) -> str:

@@ -216,10 +216,10 @@ class ScriptObserver(Observer):
 
     def settle(self) -> None:
         """Run steps until page faults are steady, on both heaps; record shapes once; discard traced blocks."""
-        took = self.plain(self.block(1))
-        ends.report_slow(took, self.script.seconds, self.say)
+        took, step = self.plain(self.block(1)), self.block_seconds / (1 + self.skip)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
+        ends.report_slow(step, self.count + self.skip, self.script.seconds, self.say)
         self._steady()
         if self.script.heap is None:
             self.seen = Watched()

@@ -320,8 +320,8 @@ def test_long_steps_take_longer_than_the_budget() -> None:
     assert ends.settled(12.0, 1, 40.0, 0.1, 1.0) == "memory use is stable after 12 s: about 48 s more"
     assert ends.settled(12.0, 1, 40.0, 10.0, 2.0).endswith("about 274 s more")
     heard = list[str]()
-    for block in (0.1, 1.5):
-        ends.report_slow(block, 20.0, heard.append)
+    for step, count in ((0.002, 51), (1.5, 1)):
+        ends.report_slow(step, count, 20.0, heard.append)
     assert heard == ["a step takes 1.5 s: about 77 s more, 30 s of it until memory use is stable"]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from macro.timing.entry import FEWEST
+from macro.watching import load
 from macro.watching.script import Script
 from macro.watching.trials import FEWEST as TURNS
 from macro.watching.trials import SHARE
-from reports.units import counted
+from reports import units
 
 # Seconds with short steps, on an idle machine if they are not those of waiting:
 WAITING = 2.5  # from a script's start to its settled memory, in any case
@@ -17,7 +18,7 @@ START = 2.5  # in this time besides: imports, first steps, traced blocks
 INSIDE = 3.0  # for the last samples, operations timed in isolation and the script's end
 CEILINGS = 5.0  # for measuring the machine's ceilings and attributing the time of steps
 SETTLING, ROUND = 20.0, 3.3  # blocks until memory is settled, and in a round on average, in plain blocks
-SLOW = 0.25  # seconds of a block from which on START does not cover SETTLING blocks
+SLOW = 0.5  # seconds of a block from which on START does not cover SETTLING blocks
 BUSY = 1.25  # ratio to the time on an idle machine from which on it is named
 
 RELATIVE = "attempted relative import"  # in Python's message
@@ -59,7 +60,7 @@ def early(end: Ended, program: Mapping[str, Any], script: Script) -> str:
     if end.how in LATE:
         return f"cannot be watched{reason}"
     if program or end.steps:
-        steps = "" if program else f" ({counted(end.steps, 'step')})"
+        steps = "" if program else f" ({units.counted(end.steps, 'step')})"
         return f"ended before enough steps were watched{steps}{reason}: let the script run longer, e.g. more epochs"
     if reason:
         return f"ended before a step was watched{reason} (the script's arguments follow --)"
@@ -99,8 +100,9 @@ def report_slow(step: float, count: int, seconds: float, say: Callable[[str], No
     """Report the forecast for a script with long steps, after its first block; `count`: steps of a block."""
     if (block := step * count) >= SLOW:
         settling = SETTLING * block
-        rest = settling + _rest(1, seconds, block)
-        say(f"a step takes {step:.1f} s: about {rest:.0f} s more, {settling:.0f} s of it until memory use is stable")
+        rest = settling + _rest(1, seconds, block, load.busy())
+        about = f"about {rest:.0f} s more, {settling:.0f} s of it until memory use is stable"
+        say(f"a step takes {units.seconds(step)}: {about}")
 
 
 def settled(took: float, scripts: int, seconds: float, block: float, busy: float) -> str:
@@ -109,7 +111,7 @@ def settled(took: float, scripts: int, seconds: float, block: float, busy: float
     return f"memory use is stable after {took:.0f} s: about {rest:.0f} s more"
 
 
-def _rest(scripts: int, seconds: float, block: float, busy: float = 1.0) -> float:
+def _rest(scripts: int, seconds: float, block: float, busy: float) -> float:
     """Return the seconds of rounds, trials, and all that follows."""
     rounds = max((1 - SHARE) * seconds, FEWEST * ROUND * block) + max(SHARE * seconds, TURNS * block)
     return rounds + busy * (INSIDE * scripts + CEILINGS)

@@ -316,13 +316,14 @@ def test_the_whole_time_is_said_with_its_parts() -> None:
     )
 
 
-def test_long_steps_take_longer_than_the_budget() -> None:
+def test_long_steps_take_longer_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "busy", lambda: 1.0)
     assert ends.settled(12.0, 1, 40.0, 0.1, 1.0) == "memory use is stable after 12 s: about 48 s more"
     assert ends.settled(12.0, 1, 40.0, 10.0, 2.0).endswith("about 274 s more")
     heard = list[str]()
     for step, count in ((0.002, 51), (1.5, 1)):
         ends.report_slow(step, count, 20.0, heard.append)
-    assert heard == ["a step takes 1.5 s: about 77 s more, 30 s of it until memory use is stable"]
+    assert heard == ["a step takes 1.50 s: about 77 s more, 30 s of it until memory use is stable"]
 
 
 def test_work_takes_longer_beside_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

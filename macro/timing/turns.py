@@ -65,8 +65,9 @@ def _generation(
                 past = replace(taken, ended=taken.ended and not left)
                 keep(past)
                 in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
-                for text in _progress(group_plan, in_group, starting) if is_reported(in_group.number + 1) else ():
-                    say(text)
+                if taken.ended or is_reported(in_group.number + 1):
+                    for text in _progress(group_plan, in_group, starting):
+                        say(text)
     if past.number >= 0 and not past.ended:  # no entry of the last group could start
         keep(replace(past, ended=True))
     return past.seconds

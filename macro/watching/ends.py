@@ -14,7 +14,7 @@ from reports import units
 
 # Seconds with short steps, on an idle machine if they are not those of waiting:
 WAITING = 2.5  # from a script's start to its settled memory, in any case
-START = 2.5  # in this time besides: imports, first steps, traced blocks
+START = 3.5  # in this time besides: imports, first steps, traced blocks
 INSIDE = 3.0  # for the last samples, operations timed in isolation and the script's end
 CEILINGS = 5.0  # for measuring the machine's ceilings and attributing the time of steps
 SETTLING, ROUND = 20.0, 3.3  # blocks until memory is settled, and in a round on average, in plain blocks

@@ -306,12 +306,12 @@ def test_a_script_that_stops_stepping_has_ended() -> None:
 
 def test_the_whole_time_is_said_with_its_parts() -> None:
     assert ends.explaining(1, 1, 40.0, 1.0) == (
-        "about 53 s in all: 40 s of watching, 5 s until memory use is stable, 8 s for operations by themselves and "
+        "about 54 s in all: 40 s of watching, 6 s until memory use is stable, 8 s for operations by themselves and "
         "ceilings"
     )
-    assert ends.explaining(2, 3, 40.0, 1.0).startswith("about 173 s in all: 120 s of watching, 30 s until")
+    assert ends.explaining(2, 3, 40.0, 1.0).startswith("about 179 s in all: 120 s of watching, 36 s until")
     assert ends.explaining(1, 1, 20.0, 3.0) == (
-        "about 54 s in all: 20 s of watching, 10 s until memory use is stable, 24 s for operations by themselves and "
+        "about 57 s in all: 20 s of watching, 13 s until memory use is stable, 24 s for operations by themselves and "
         "ceilings (this machine is busy: work takes 3.0 times as long as on an idle one)"
     )
 

@@ -208,5 +208,5 @@ def test_compiled_modules_print_what_they_print_alone(tmp_path: Path) -> None:
     alone = subprocess.run(line, env=marked(tmp_path), capture_output=True, text=True)
     if alone.returncode:
         pytest.skip(f"no compiler: torch.compile fails with torch {torch.__version__}")
-    ran = explain(tmp_path, "train.py", "--budget", "2s", arguments=("100000000",))
+    ran = explain(tmp_path, "train.py", "--budget", "2s", "--wait", "5m", arguments=("100000000",))
     assert ran.code == 0 and ran.err == alone.stderr

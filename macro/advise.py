@@ -16,7 +16,6 @@ from micro.planning.options import outputs_of
 if TYPE_CHECKING:
     from reports.store import RunFile
 
-STARTS = 5  # sequential starts of a script (watching, observing changes, two turns), to forecast the duration
 SHARES = "15 %% for kernels by themselves, half or more for timing in turns"  # of --budget
 
 
@@ -48,7 +47,6 @@ def main(argv: Sequence[str]) -> int:
         from macro.predicting import advice
 
         say = partial(command.say, outputs.quiet)
-        whatif.say_forecast(step, STARTS, seconds, say)
         shell.append(advice.advise(whatif.seeded(step, file), seconds, file, say))
 
     code = session.kept("advise", outputs, [f"advise {step.key}"], measure)

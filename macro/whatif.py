@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from macro.changes.base import Step
     from reports.store import RunFile
 
-STARTS = 2  # starts of a script (watching, turns) besides a start for each change, to forecast the duration
 WATCHED = 0.25  # share of the budget for watching the unchanged step
 ALONE = 0.25  # share of the budget for isolated kernels, of all changes together
 SHARES = "measuring time: 1/4 observes the step, 1/4 times kernels by themselves, 1/2 times steps"  # of --budget
@@ -46,7 +45,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
 
     options = OneLineParser(f"python -m macro {name}", description=about, epilog=EPILOG, allow_abbrev=False)
     options.add_argument(
-        "script", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
+        "script", nargs="?", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
     )
     add_script(options, budget, shares)
     add_outputs(options)
@@ -63,17 +62,34 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     from macro.running.script_request import script_of
     from macro.timing.entry import Plan
 
-    if words.script.suffix != ".py":
+    module = _module(words)
+    if not module and words.script.suffix != ".py":
         raise UsageError(f"{words.script}: a change cannot be applied to a recording; name the script")
     if words.resume:
         raise UsageError("--resume: not for scripts, whose processes have ended; name another file")
     if words.runs > 1:
         raise UsageError(f"--runs {words.runs}: must be 1 for a script")
     seconds = number(words.budget, TIME, "--budget", "2m")
-    script = script_of(words, words.script, arguments)
+    script = script_of(words, words.script, module, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
-    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=str(words.script), fewest=network_step.ROUNDS)
+    asked = script.key if module else str(words.script)
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=asked, fewest=network_step.ROUNDS)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
+
+
+def _module(words: argparse.Namespace) -> str | None:
+    """Return the module of -m, after which all other words are changes; None without -m. Raises UsageError."""
+    if not words.module:
+        return None
+    if len(words.module) > 1:
+        raise UsageError(f"-m {words.module[1]}: give one module")
+    if words.script is not None and "changes" not in words:
+        raise UsageError(f"{words.script}: give a script or -m {words.module[0]}, not both")
+    if words.script is not None:
+        words.changes.insert(0, str(words.script))
+        words.script = None
+    module: str = words.module[0]
+    return module
 
 
 def step_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
@@ -155,8 +171,8 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
     words, step, seconds = parsed(argv, parser(), of_script)
     if step.script and words.changes and words.changes[0] in frameworks.names():
-        remedy = f"for a network in that file, give {words.script}:NAME"
-        raise UsageError(f"{words.script} {words.changes[0]}: a script takes no framework; {remedy}")
+        remedy = f"for a network in that file, give {words.script}:NAME" if words.script else "name changes only"
+        raise UsageError(f"{step.plan.asked} {words.changes[0]}: a script takes no framework; {remedy}")
     if words.apart and len(words.changes) < 2:
         raise UsageError("--apart: requires two or more changes")
     return WhatIfRequest(step, _changes(words.changes, step), seconds, words.apart, outputs_of(vars(words)))
@@ -200,7 +216,8 @@ def _list(step: Step) -> int:
     for words, change in fit.items():
         print(f"  {words:<{max(map(len, fit))}}  {change.about}")
     if fit:
-        what = step.plan.named if step.script else f"{step.plan.named} {step.framework.name}"
+        name = step.script.key if step.script and step.script.module else step.plan.named
+        what = name if step.script else f"{name} {step.framework.name}"
         plain = next((words for words, change in fit.items() if not change.takes), next(iter(fit)))
         print(f"To time a change: python -m macro whatif {what} {plain}; all of them: python -m macro advise {what}")
     print("Not applicable:")
@@ -210,22 +227,18 @@ def _list(step: Step) -> int:
     return 0
 
 
-def say_forecast(step: Step, processes: int, seconds: float, say: Callable[[str], None]) -> None:
-    """Report how long changes of a script take in all; `processes`: how many start one after another."""
-    from macro.watching import ends
-
-    if step.script:
-        say(ends.changing(processes, seconds))
-
-
 def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     """Predict each change and their combination, time them in turns; add changes not timed to `not_timed`."""
+    from macro.predicting import durations
     from macro.predicting.forecast import Predictor
     from macro.predicting.judged import conflict, failed
+    from macro.watching import load
 
     say = partial(command.say, asked.outputs.quiet)
     step = seeded(asked.step, file)
-    say_forecast(step, STARTS + len(asked.changes), asked.seconds, say)
+    if step.script:
+        together = len(asked.changes) > 1 and not asked.apart
+        say(durations.changing(len(asked.changes), together, asked.seconds, load.busy()))
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
         foreseer = Predictor(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
         foreseer.look(asked.changes)

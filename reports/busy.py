@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 
-from reports.explanation import Breakdown
 from reports.record import Run
 
 BUSY = 0.2  # share of a case's rounds that lost time (median of all cases) above which it is reported
@@ -32,31 +30,6 @@ def sentence(run: Run) -> str | None:
     if any(x.clock == "wall" and lost and not x.rejected for lost, x in timed):
         parts.append("With several threads, or long visits in wall time, they count, including the time lost.")
     return " ".join(parts)
-
-
-def disturbs(breakdown: Breakdown) -> bool:
-    """Return whether other programs left a watched script too little of the cores for verdicts on its time."""
-    if (breakdown.busy or 0.0) > TAKEN:
-        return True
-    if breakdown.company is None or breakdown.company <= OTHERS:
-        return False
-    cores = (breakdown.program.get("settings") or {}).get("cores") or math.inf
-    return bool(cores - breakdown.company < min(breakdown.threads, cores))
-
-
-def step_sentences(breakdown: Breakdown) -> list[str]:
-    """Return the remark on other programs beside a watched script, and what is withheld; empty if they were few."""
-    if not disturbs(breakdown):
-        return []
-    share, company, threads = breakdown.busy or 0.0, breakdown.company, breakdown.threads
-    used = f"used {company:.2f} cores and " if company is not None else ""
-    barriers = f" Each barrier of its {threads} threads waits for the slowest: --threads 1 suffers less." * (
-        threads > 1
-    )
-    return [
-        f"This machine was busy: other programs {used}took {share:.0%} of the processor time available to this script."
-        f"{barriers} Advice and trials are withheld: run the command again when the others have ended."
-    ]
 
 
 def pair_sentence(share: float, threads: int) -> str | None:

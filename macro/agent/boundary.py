@@ -203,18 +203,18 @@ class Forward:
     """
 
     def __init__(self, torch: Any, boundary: Boundary, alone: Callable[[], bool]) -> None:
-        self.torch, self.boundary, self.alone, self.handles = torch, boundary, alone, list[Any]()
+        self.torch, self.boundary, self.alone = torch, boundary, alone
+        self.hooks: torch_modules.Hooks | None = None
         self.calls, self.paths = dict[int, int](), torch_modules.Modules(torch)
         self.root: Any = None
 
     def install(self) -> None:
-        kind = self.torch.nn.modules.module
-        self.handles = [kind.register_module_forward_hook(self.after, always_call=True)]
+        self.hooks = torch_modules.Hooks(self.torch, lambda *_: None, self.after)
 
     def remove(self) -> None:
-        for handle in self.handles:
-            handle.remove()
-        self.handles = []
+        if self.hooks:
+            self.hooks.remove()
+        self.hooks = None
 
     def after(self, module: Any, args: Any, output: Any) -> None:
         if self.paths.compiling() or os.getpid() != self.boundary.pid or self.root is not None or nested():

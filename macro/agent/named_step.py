@@ -23,24 +23,28 @@ class NoSuchStep(BaseException):
 
 
 class Named:
-    """The function of --step (`step`, or None); `module`: None if the script defines it."""
+    """The function of --step (`step`, or None); `module`: the module that defines it, if it is a function."""
 
-    def __init__(self, step: str | None, script: str, bound: Any) -> None:
-        self.step, self.script, self.boundary = step, script, bound
+    def __init__(self, step: str | None, bound: Any) -> None:
+        self.step, self.boundary = step, bound
         module, _, self.function = (step or "").partition(":")
-        in_script = module in ("__main__", os.path.splitext(os.path.basename(script))[0])
-        self.module: str | None
-        self.module, self.in_script = (None, in_script) if in_script or not self.function else (module, False)
+        self.module: str | None = module if self.function else None
 
-    def source(self) -> types.CodeType:
-        """Return the script's code, with the function decorated if the script defines it. Raises NoSuchStep."""
-        with open(self.script, "rb") as stream:
-            tree = ast.parse(stream.read(), self.script)
-        if self.in_script and self.function:
+    def is_in(self, name: str) -> bool:
+        """Return whether the program defines the function; `name`: of the module that it runs."""
+        return self.module in ("__main__", name)
+
+    def code(self, main: Any) -> types.CodeType:
+        """Return the program's code, with the function decorated if the program defines it. Raises NoSuchStep."""
+        source = main.source()
+        if source is None:
+            return main.loader.get_code(main.name)  # type: ignore[no-any-return]
+        tree = ast.parse(source, main.path)
+        if self.is_in(main.name):
             setattr(builtins, WRAP, lambda call: boundary.wrapped(call, self.boundary, self.function))
             if not _decorate(tree.body, self.function.split(".")):
-                self._missing(f"{os.path.basename(self.script)} defines")
-        return compile(tree, self.script, "exec", dont_inherit=True)
+                self._missing(f"{os.path.basename(main.path)} defines")
+        return compile(tree, main.path, "exec", dont_inherit=True)
 
     def wrap(self, module: Any) -> None:
         """Wrap the function in its imported module. Raises NoSuchStep."""

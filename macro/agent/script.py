@@ -2,9 +2,9 @@
 
     python script.py JOB READ WRITE PARENT
 
-JOB is a JSON file: `script`, `arguments`, `step` (MODULE:FUNCTION, `forward`, or null: an optimizer's step), `stop`
-(raise, exit, never), `wait`. Messages go to WRITE, in loop.py's format, requests come on READ. Instruments are set up
-after the script's import of torch, so that its settings of the environment take effect.
+JOB is a JSON file: `script` (null: the `module` of -m), `arguments`, `step` (MODULE:FUNCTION, `forward`, or null: an
+optimizer's step), `stop` (raise, exit, never), `wait`. Messages go to WRITE, in loop.py's format, requests come on
+READ. Instruments are set up after the script's import of torch, so that its settings of the environment take effect.
 For Python 3.9 or later, with the standard library only, so that it runs with any PyTorch of the user.
 """
 
@@ -23,11 +23,13 @@ from collections.abc import Callable
 from typing import Any
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "core"))
-import blocks  # beside this file
+import as_main  # beside this file
+import blocks
 import boundary
 import knock_out
 import loop
 import named_step
+import names
 import recorder
 import torch_settings
 import torch_watch
@@ -35,25 +37,11 @@ import trials
 
 sys.path.pop(1)
 
-MODULES = (
-    *(
-        "blocks",
-        "boundary",
-        "denormals",
-        "knock_out",
-        "library_talk",
-        "lines",
-        "loop",
-        "named_step",
-        "names",
-        "recorder",
-    ),
-    *("torch_again", "torch_modules", "torch_settings", "torch_watch", "trials"),
-)
-for _name in MODULES:  # a script may have files of these names
-    _module = sys.modules.pop(_name)
-    _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
-    sys.modules[_module.__name__] = _module
+HERE = os.path.dirname(os.path.abspath(__file__))
+for _name, _module in list(sys.modules.items()):  # a script may have files of the names of those beside this file
+    if _name != "__main__" and (getattr(_module, "__file__", None) or "").startswith(HERE):
+        _module.__name__ = "kernelgap_" + _name  # the name by which a tracing compiler imports it
+        sys.modules[_module.__name__] = sys.modules.pop(_name)
 FOREIGN = "the script starts its own torch.profiler.profile while it is watched, but only one can run: remove it"
 ON_GPU = (
     "the steps run on a GPU, and CPU time only covers their launches: profile them with "
@@ -75,11 +63,13 @@ class After:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return None
-        then, load = self.wanted.pop(name), spec.loader.exec_module
+        load = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             load(module)
-            then(module)
+            then = self.wanted.pop(name, None)  # here, as a program may look for a module before it imports it
+            if then:
+                then(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -92,18 +82,20 @@ class Watching:
         self.job, self.channel = job, channel
         self.blocks = blocks.Blocks(channel, requests, job["stop"])
         self.boundary = boundary.Boundary(self.blocks, self.ready)
-        self.named = named_step.Named(job["step"], job["script"], self.boundary)
+        self.named = named_step.Named(job["step"], self.boundary)
         self.torch: Any = None
         self.optimizers: boundary.Optimizers | None = None
         self.forward: boundary.Forward | None = None
         self.marked = self.reported = False
+        self.imports = After({})
 
     def install(self, folder: str) -> None:
         """Install the hooks before the script begins; `folder`: of the module kernelgap with `step`."""
         wanted: dict[str, Callable[[Any], object]] = {"torch": self.with_torch}
         if self.named.module:
             wanted[self.named.module] = self.named.wrap
-        sys.meta_path.insert(0, After(wanted))
+        self.imports = After(wanted)
+        sys.meta_path.insert(0, self.imports)
         # An editable install of the suite would shadow script modules of the same names.
         sys.meta_path[:] = [x for x in sys.meta_path if "editable___kernelgap" not in getattr(x, "__module__", "")]
         sys.path.append(folder)
@@ -203,14 +195,17 @@ class Watching:
 
 
 def run(job: dict[str, Any], watching: Watching) -> None:
-    """Execute the script as the interpreter would: with its sys.path, argv and `__main__`."""
+    """Execute the script or the module as the interpreter would: with its sys.path, argv and `__main__`."""
     path = job["script"]
-    sys.argv[:] = [path] + job["arguments"]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.argv[:] = [path or "-m", *job["arguments"]]
+    sys.path[0] = os.path.dirname(os.path.abspath(path)) if path else os.getcwd()
+    main = as_main.script(path) if path else as_main.module(job["module"])
+    job["script"] = sys.argv[0] = main.path
+    if watching.named.module and watching.named.is_in(main.name):
+        watching.imports.wanted.pop(watching.named.module, None)
     module = types.ModuleType("__main__")
-    loader = importlib.machinery.SourceFileLoader("__main__", path)
-    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None, __loader__=loader, __annotations__={})
-    code = watching.named.source()
+    module.__dict__.update(main.variables, __builtins__=builtins, __annotations__={})
+    code = watching.named.code(main)
     sys.modules["__main__"] = module
     exec(code, module.__dict__)
 
@@ -222,32 +217,37 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         return "ended", "", 0
     except blocks.Enough:
         return "enough", "", 0
-    except named_step.NoSuchStep as error:
+    except (named_step.NoSuchStep, as_main.NoSuchModule) as error:
         return "usage", str(error), 2
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return "ended", "" if not code else f"it exited with {stop.code}", code
+        return "ended", "" if not code else f"{_where(stop.__traceback__, job)}it exited with {stop.code}", code
     except BaseException as error:
         tried = (watching.blocks.request or {}).get("without")
         watching.blocks.leave()
         kind, value, trace = sys.exc_info()
-        while trace is not None and os.path.dirname(
-            os.path.abspath(trace.tb_frame.f_code.co_filename)
-        ) == os.path.dirname(os.path.abspath(__file__)):
+        while trace is not None and os.path.dirname(os.path.abspath(trace.tb_frame.f_code.co_filename)) == HERE:
             trace = trace.tb_next
         traceback.print_exception(kind, value, trace)
-        return "failed", _where(error, trace, job) + (f", while {tried} was tried" if tried else ""), 1
+        return (
+            "failed",
+            f"{_where(trace, job)}{loop.reason(error)}" + (f", while {tried} was tried" if tried else ""),
+            1,
+        )
 
 
-def _where(error: Any, trace: Any, job: dict[str, Any]) -> str:
-    """Format an exception on one line, with the innermost line of the script in its traceback."""
-    line = None
+def _where(trace: Any, job: dict[str, Any]) -> str:
+    """Format the innermost line of the script in a traceback, or else of other files outside libraries."""
+    mine, other, library = "", "", names.library_folders()
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == job["script"]:
-            line = trace.tb_lineno
+        path = trace.tb_frame.f_code.co_filename
+        place = f"{os.path.basename(path)}:{trace.tb_lineno}: "
+        if path == job["script"]:
+            mine = place
+        elif not path.startswith(library):
+            other = place
         trace = trace.tb_next
-    where = f"{os.path.basename(job['script'])}:{line}: " if line else ""
-    return f"{where}{loop.reason(error)}"
+    return mine or other
 
 
 def flush() -> None:
@@ -265,11 +265,10 @@ def main(arguments: list[str]) -> None:
     channel.send("begun")
     with open(arguments[0]) as stream:
         job = json.load(stream)
-    here = os.path.dirname(os.path.abspath(__file__))
     for handle in (read, write):
         os.set_inheritable(handle, False)
     watching = Watching(job, channel, os.fdopen(read, "r"))
-    watching.install(os.path.join(here, "path"))
+    watching.install(os.path.join(HERE, "path"))
     if not watching.blocks.requests.readline():  # perf is attached by then to this thread; new threads inherit it
         sys.exit(1)  # the driver is gone
     how, reason, code = ended(watching, job, channel)

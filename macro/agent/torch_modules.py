@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from typing import Any
 
 import names  # beside this file
@@ -16,6 +15,8 @@ import names  # beside this file
 MODULE, UPDATE = "kg/module/", "kg/update/"  # prefixes of the suite's spans
 CLOSURE = "kg/closure"  # span of a closure that an optimizer calls
 STOPPED = "kg/stopped"  # mark of a recomputation that stops early: its last operation only saved its inputs
+TEST = "_has_any_global_hook"  # PyTorch's function, and its dicts of hooks by id:
+OF_CALLS = ("_global_forward", "_global_backward")
 NOWHERE = "(checkpoint)"  # path of a checkpoint outside any module
 
 
@@ -25,11 +26,44 @@ def fast(torch: Any, name: str) -> Any:
     return kind(name) if kind else torch.autograd.profiler.record_function(name)
 
 
+class Hooks:
+    """Hooks before and after each call of any module, until `remove`.
+
+    A compiled module warns at each call that there are global hooks. These hooks do nothing there, so PyTorch's test
+    for such hooks sees only the script's. Filtering the warning would not do: any change of the filters makes Python
+    print the script's warnings again that it had printed once.
+    """
+
+    def __init__(self, torch: Any, before: Any, after: Any) -> None:
+        self.kind = torch.nn.modules.module
+        self.handles = [self.kind.register_module_forward_pre_hook(before)]
+        try:
+            self.handles.append(self.kind.register_module_forward_hook(after, always_call=True))
+        except TypeError:  # PyTorch before 2.1
+            self.handles.append(self.kind.register_module_forward_hook(after))
+        self.test = getattr(self.kind, TEST, None)
+        if self.test:
+            setattr(self.kind, TEST, self._others)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        if self.test:
+            setattr(self.kind, TEST, self.test)
+
+    def _others(self) -> bool:
+        """Return whether there are global hooks of the script."""
+        ids = {handle.id for handle in self.handles}
+        kinds = [x for name, x in vars(self.kind).items() if name.startswith(OF_CALLS) and isinstance(x, dict)]
+        return any(set(x) - ids for x in kinds)
+
+
 class Modules:
     """Hooks that put each module call into a span named by the module's path."""
 
     def __init__(self, torch: Any) -> None:
-        self.torch, self.handles = torch, list[Any]()
+        self.torch = torch
+        self.hooks: Hooks | None = None
         self.compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
         self.library = names.library_folders()
         self.paths: dict[tuple[int, int], str] = {}
@@ -39,23 +73,16 @@ class Modules:
         self.local, self.checkpoints = threading.local(), Checkpoints(self)
 
     def on(self) -> None:
-        if self.handles:
+        if self.hooks:
             return
-        kind = self.torch.nn.modules.module
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.handles.append(kind.register_module_forward_pre_hook(self._enter))
-            try:
-                self.handles.append(kind.register_module_forward_hook(self._leave, always_call=True))
-            except TypeError:  # PyTorch before 2.1
-                self.handles.append(kind.register_module_forward_hook(self._leave))
+        self.hooks = Hooks(self.torch, self._enter, self._leave)
         self.checkpoints.on()
 
     def off(self) -> None:
         self.checkpoints.off()
-        for handle in self.handles:
-            handle.remove()
-        self.handles = []
+        if self.hooks:
+            self.hooks.remove()
+        self.hooks = None
         for _, span, _ in reversed(self._open()):
             span.__exit__(None, None, None)
         self.local = threading.local()

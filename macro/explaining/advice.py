@@ -8,7 +8,7 @@ from pathlib import Path
 
 from macro.explaining import kinds, settings, tries
 from macro.explaining.modules import PHASES
-from reports import busy
+from reports import busy, company
 from reports.explanation import Breakdown, Line, Module, Share, in_type, large
 from reports.units import counted, scaled, seconds, signed
 
@@ -20,7 +20,7 @@ SOURCE = 60  # characters of a line of source text
 def sentences(breakdown: Breakdown) -> list[str]:
     """Return all sentences about a step: its time, settings, kinds of work, modules, overhead, then remedies."""
     return [
-        *busy.step_sentences(breakdown),
+        *company.sentences(breakdown),
         _step(breakdown),
         *_long(breakdown),
         *_trend(breakdown),
@@ -32,7 +32,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
         *_lines(breakdown),
         *_no_work(breakdown),
         *_looking(breakdown),
-        *([] if busy.disturbs(breakdown) else tries.sentences(breakdown)),
+        *([] if company.disturbs(breakdown) else tries.sentences(breakdown)),
     ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports import busy
+from reports import company
 from reports.explanation import Breakdown, Trial
 from reports.units import seconds, signed
 
@@ -42,7 +42,7 @@ SETTINGS = [Setting(**row) for row in tomllib.loads(Path(__file__).with_suffix("
 def sentences(breakdown: Breakdown) -> Iterator[str]:
     """Yield a sentence for each setting that holds, in the order of the table."""
     facts = facts_of(breakdown)
-    tried = {} if busy.disturbs(breakdown) else {trial.name: trial for trial in breakdown.trials}
+    tried = {} if company.disturbs(breakdown) else {trial.name: trial for trial in breakdown.trials}
     for setting in SETTINGS:
         if setting.holds(facts):
             trial = tried.get(setting.trial.format(**facts))

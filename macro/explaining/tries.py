@@ -12,7 +12,7 @@ from typing import Any
 
 from kernels.heap import POLICIES
 from macro.explaining import settings
-from reports import busy
+from reports import company
 from reports.explanation import Breakdown, Part
 from reports.units import seconds
 
@@ -85,7 +85,7 @@ def kept(breakdown: Breakdown) -> tuple[float, bool]:
     started, step = breakdown.started, breakdown.step["a"]
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
-    return difference, abs(difference) > half and not busy.disturbs(breakdown)
+    return difference, abs(difference) > half and not company.disturbs(breakdown)
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -169,7 +169,7 @@ def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
 
 def trials(breakdown: Breakdown) -> list[str]:
     """Return the names of the trials to make: settings first, then the remedies with the largest bounds."""
-    if busy.disturbs(breakdown):
+    if company.disturbs(breakdown):
         return []
     facts = settings.facts_of(breakdown)
     remedies = [x.trial.format(**facts) for _, x in sorted(worth(breakdown), key=lambda x: -x[0]) if x.trial]

@@ -15,9 +15,10 @@ from kernels.libs import preload
 from macro import changes
 from macro.changes import Named
 from macro.changes.base import BaselineProfile, Step
-from macro.predicting import judged, script_step
+from macro.predicting import durations, judged, script_step
 from macro.predicting.forecast import Predictor
 from macro.predicting.judged import PredictedChange, Say
+from macro.watching import load
 from micro.worker.process import POOLS
 from reports.prediction import ADVICE, LEFT_OUT
 from reports.record import Expected, Note, Run
@@ -42,6 +43,9 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
         foreseer = Predictor(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
         say(f"{len(asked)} changes apply: {', '.join(named.words for named in asked)}")
+        if step.script:
+            sooner = (WATCHED + ALONE + FIRST) * seconds
+            say(durations.advising(len(asked), min(len(asked), BEST), sooner, seconds, load.busy()))
         asked = foreseer.worth(asked, WORTH)
         foreseer.look(asked)
         wanted = [x for x in foreseer.each(asked) if x.there and promising(x)]

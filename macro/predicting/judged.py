@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,9 +166,23 @@ def recorded(
     return timed
 
 
+@contextmanager
+def kept(
+    foreseen: Sequence[PredictedChange], entries: Sequence[Entry], file: RunFile, choosing: bool
+) -> Iterator[None]:
+    """Record the changes with the rounds so far if an interrupt ends the block."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        unchanged, twin, *_ = entries
+        if unchanged.blocks and twin.blocks:
+            recorded(foreseen, entries, file, None, choosing)
+        raise
+
+
 def _lasting(reason: str | None) -> str:
     """Return the reason why there is no prediction, without reasons that only held for an earlier contest."""
-    return "; ".join(x for x in (reason or "").split("; ") if x != CHOOSING and not x.startswith(LEFT_OUT))
+    return "; ".join(x for x in (reason or "").split("; ") if x not in (CHOOSING, FEW) and not x.startswith(LEFT_OUT))
 
 
 def as_long(record: Prediction, step: float) -> Prediction:

@@ -31,7 +31,7 @@ from macro.predicting import judged
 from macro.predicting.judged import PredictedChange, Say
 from macro.processes.ahead import places, room_for
 from macro.timing import results, resume, turns
-from macro.timing.entry import TWIN, Entry, Plan, Taken
+from macro.timing.entry import TWIN, Entry, Plan, Taken, is_reported
 from macro.timing.results import times
 from macro.watching import library_log, rounds, watch
 from macro.watching.recording import Watched
@@ -57,8 +57,9 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
         look = watch.start(plan, side, arrays, stack, say)
         look.costs, process, settled = False, Watched(), look.settled()
         for turn in rounds.in_turns([look], seconds, random.Random(plan.seed), LEAST):
-            progress = units.counted(turn.number, "round")
-            say(f"observing {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
+            if is_reported(turn.number):
+                progress = units.counted(turn.number, "round")
+                say(f"observing {step.framework.name}: {progress}, {turn.seconds:.0f} of {seconds:.0f} s")
             if turn.read:
                 _add(process, look)
         _add(process, look)
@@ -192,8 +193,10 @@ def make(
     for entry in (twin, unchanged, *changed):
         entry.warm = foreseen[0].prediction.step  # an estimate until its process has started
     end = partial(drop, (unchanged, twin), changed, hopeless) if hopeless is not None else lambda: None
-    contest = _take(step.plan, [unchanged, twin, *changed], file, say, folder, end)
-    return judged.recorded(foreseen, (unchanged, twin, *changed), file, contest, hopeless is not None)
+    entries, choosing = (unchanged, twin, *changed), hopeless is not None
+    with judged.kept(foreseen, entries, file, choosing):
+        contest = _take(step.plan, entries, file, say, folder, end)
+    return judged.recorded(foreseen, entries, file, contest, choosing)
 
 
 def entered(step: Step, changed: Step, names: Sequence[str], identity: Mapping[str, Any]) -> Entry:

@@ -33,7 +33,7 @@ from macro.predicting.judged import PredictedChange, Say
 from macro.predicting.network_step import spread, started_with, steady, symbols
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
-from macro.timing.entry import TWIN, Entry
+from macro.timing.entry import TWIN, Entry, is_reported
 from macro.watching import ends, rounds
 from macro.watching.ends import Ended
 from macro.watching.load import children
@@ -240,10 +240,10 @@ def _time(
 ) -> list[PredictedChange]:
     unchanged, twin = Entry(step.framework, step.setting), Entry(step.framework, step.setting, change=TWIN)
     changed = [Entry(step.framework, x.changed.setting, change=x.words) for x in foreseen]
-    steps = [step, step, *(x.changed for x in foreseen)]
-    seconds = 0.0
-    with place_of() as (folder, streams), ExitStack() as stack:
-        looks = _all([unchanged, twin, *changed], steps, folder, streams, stack, say)
+    steps, choosing = [step, step, *(x.changed for x in foreseen)], hopeless is not None
+    entries, seconds = (unchanged, twin, *changed), 0.0
+    with judged.kept(foreseen, entries, file, choosing), place_of() as (folder, streams), ExitStack() as stack:
+        looks = _all(entries, steps, folder, streams, stack, say)
         going = [look for _, look in looks]
         for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
             seconds = turn.seconds
@@ -262,12 +262,12 @@ def _time(
                 say(f"{entry.change or 'unchanged'}: {look.gone}; its earlier rounds count")
     taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
-    return judged.recorded(foreseen, (unchanged, twin, *changed), file, None, hopeless is not None)
+    return judged.recorded(foreseen, entries, file, None, choosing)
 
 
 def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
     """Report progress after rounds 1, 2, 4, …, and after the first round warn if the budget is too small."""
-    if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+    if is_reported(turn.number):
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
     for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
         say(text)
@@ -284,9 +284,11 @@ def _all(
     """Start and settle all programs in parallel; return those that run; failed entries get a reason."""
 
     def settled(entry: Entry, step: Step) -> Plain | None:
-        say(f"starting {step.plan.network.name}, {entry.change or 'unchanged'}")
+        what = "control run" if entry.change == TWIN else entry.change or "unchanged"
+        say(f"starting {step.plan.network.name}, {what}")
+        source = script(step, step.plan.seconds)
         try:
-            look = started(Plain, script(step, step.plan.seconds), folder, streams, stack, say)
+            look = started(Plain, source, folder, streams, stack, lambda text: say(f"{what}: {text}"))
             with look.record_end():
                 look.settle()
         except (SuiteError, Ended) as error:

@@ -40,7 +40,8 @@ def main(argv: Sequence[str], say: Callable[[bool, str], None]) -> int:
         recordings, took, code = _recordings(asked, outputs, paths, progress)
         outcome, stopped = _gate(asked, recordings, code, progress)
         code = code or stopped
-        notes = _notes(asked, recordings, took, progress, outcome)
+        notes, stopped = _notes(asked, recordings, took, progress, outcome)
+        code = code or stopped
         if not _wrote(file, notes):
             code, outputs = code or 1, replace(outputs, output=None)
         code = say_all(replace(file.run, notes=tuple(notes)), outputs, streams, full=asked.full) or code
@@ -89,14 +90,14 @@ def _recordings(
     asked: ScriptRequest, outputs: Outputs, paths: list[Path | None], say: Callable[[str], None]
 ) -> tuple[list[Recording], float, int]:
     """Read recordings, or record and write them to `paths`; return them, seconds taken and exit code."""
-    from macro.watching import ends, kg, plain
+    from macro.watching import ends, kg, load, plain
 
     began = time.monotonic()
     if asked.recordings:
         return [kg.read(path) for path in asked.recordings], 0.0, 0
     recorded: list[Recording] = []
     code = 0
-    about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds)
+    about = ends.explaining(len(asked.scripts), asked.runs, asked.scripts[0].seconds, load.busy())
     further = f", then {plain.forecast(asked.gate.pairs, asked.gate.seconds)}" if asked.gate else ""
     say(f"{about}{further}; the output of {asked.scripts[0].name} follows")
     for run in range(asked.runs):
@@ -214,14 +215,23 @@ def _notes(
     took: float,
     say: Callable[[str], None],
     outcome: Gate | None = None,
-) -> list[Note]:
+) -> tuple[list[Note], int]:
+    """Return the notes of the explanation, and the exit code: a signal's, which leaves out what was being measured."""
     from macro.explaining import breakdown, ceilings, pair, repeat
     from reports import attribution, step
 
-    say("measuring this machine's ceilings")
-    measured = {count: ceilings.measured(count) for count in dict.fromkeys(x.threads for x in recordings)}
-    breakdowns = [breakdown.with_sentences(x, took, measured[x.threads]) for x in recordings]
-    if asked.kernels:
+    measured: dict[int, breakdown.Ceilings] = {}
+    code = 0
+    try:
+        say("measuring this machine's ceilings")
+        for count in dict.fromkeys(x.threads for x in recordings):
+            measured[count] = ceilings.measured(count)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        say("interrupted: explained without this machine's ceilings")
+        code = stop_code(stop)
+    unknown = breakdown.Ceilings(None, None)
+    breakdowns = [breakdown.with_sentences(x, took, measured.get(x.threads, unknown)) for x in recordings]
+    if asked.kernels and not code:
         say("measuring the largest operations by themselves")
         breakdowns = [
             replace(x, fastest=tuple(repeat.fastest(x, recording)))
@@ -229,10 +239,10 @@ def _notes(
         ]
     if len(recordings) > 1:
         explained = replace(pair.explain(recordings[0], recordings[1], took), gate=outcome)
-        return [attribution.note(explained), *map(step.note, breakdowns)]
+        return [attribution.note(explained), *map(step.note, breakdowns)], code
     if asked.depth is not None:
         breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]
-    return [step.note(x) for x in breakdowns]
+    return [step.note(x) for x in breakdowns], code
 
 
 def say_all(run: Run, outputs: Outputs, streams: Mapping[str, IO[str]], full: bool = False) -> int:

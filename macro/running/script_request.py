@@ -24,7 +24,8 @@ PROCESSES = 6  # of each script for --gate, the fewest that its interval needs
 EXPLAINED = 0.5  # share of the budget for the explained pair of processes, with --gate
 ABOUT = """\
 Why does a step of this script take its time? A PyTorch script is run unmodified, and its steps are observed in
-its training loop. A .kg file is a recording of a run; two are compared. Words after -- are passed to the script."""
+its training loop, or a module of a package, by -m app.train. Two are compared, also two .kg files, which are
+recordings. Words after -- are passed to the script."""
 EPILOG = """\
 A step ends when the optimizer has stepped (of several, the one that steps least often); without optimizers, when the
 outermost module is called. Or mark steps by these lines, without effect in other runs:
@@ -40,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     options = OneLineParser("python -m macro explain", description=ABOUT, epilog=EPILOG, allow_abbrev=False)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument(
-        "what", nargs="+", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two to compare"
+        "what", nargs="*", metavar="SCRIPT.py|FILE.kg", help="a script or a recording, or two to compare"
     )
     add_script(options, SECONDS)
     options.add_argument(
@@ -72,7 +73,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Return whether the first positional argument names a script or a recording."""
+    """Return whether -m names a module, or the first positional argument a script or a recording."""
+    if any(word.startswith("-m") for word in split(argv)[0]):
+        return True
     words = iter(argv)
     flags = {
         name
@@ -117,16 +120,18 @@ class ScriptRequest:
 def request(argv: Sequence[str]) -> ScriptRequest:
     """Parse the command line. Raises UsageError."""
     command, arguments = split(argv)
-    words = parser().parse_args(command)
+    words = parser().parse_intermixed_args(command)
     if words.resume:
         raise UsageError("--resume: a script's steps cannot be resumed; leave it out and name a new -o FILE")
     outputs, paths = outputs_of(vars(words)), [Path(word) for word in words.what]
-    if all(path.suffix == RECORDING for path in paths):
+    if paths and not words.module and all(path.suffix == RECORDING for path in paths):
         if len(paths) > 2:
             raise UsageError(f"{paths[2]}: give one recording, or two to compare")
         if words.gate is not None:
             raise UsageError(f"--gate {words.gate}: recordings ran apart; name the two scripts, which then take turns")
         return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs, full=words.full)
+    if words.module and paths:
+        raise UsageError(f"-m {words.module[0]} {paths[0]}: give scripts or modules; arguments follow --")
     if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
         rest = " ".join(words.what[1:])
         raise UsageError(f"{paths[1]}: give one or two scripts; the scripts' arguments follow --: {paths[0]} -- {rest}")
@@ -163,19 +168,21 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequence[str]) -> list[Script]:
-    """Return a script for each path and each heap of --heap, two at most. Raises UsageError."""
-    for path in paths:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such script")
+    """Return a script for each path or module and each heap of --heap, two at most. Raises UsageError."""
     heaps = words.heap.split(",") if words.heap else [None]
     for heap in heaps:
         if heap is not None and heap not in POLICIES:
             raise UsageError(f"--heap {heap}: choose from {', '.join(POLICIES)}")
-    if len(heaps) * len(paths) > 2:
+    scripts = [script_of(words, path, None, arguments) for path in paths]
+    scripts += [script_of(words, None, module, arguments) for module in words.module]
+    if not scripts:
+        raise UsageError("name a script, or a module: -m app.train")
+    if len(scripts) > 2:
+        raise UsageError(f"-m {scripts[2].name}: give one or two modules")
+    if len(heaps) * len(scripts) > 2:
         raise UsageError(f"--heap {words.heap}: give one heap; two only with a single script")
-    first = script_of(words, paths[0], arguments)
-    first = replace(first, knock_out=tuple(filter(None, (words.knock_out or "").split(","))))
-    return [replace(first, path=path.resolve(), heap=heap) for path in paths for heap in heaps]
+    knock_out = tuple(filter(None, (words.knock_out or "").split(",")))
+    return [replace(script, knock_out=knock_out, heap=heap) for script in scripts for heap in heaps]
 
 
 def add_script(
@@ -184,6 +191,9 @@ def add_script(
     """Add the options shared by commands that run a script; `budget_help`: help text of --budget."""
     from macro.watching.script import STOPS
 
+    options.add_argument(
+        "-m", dest="module", metavar="MODULE", action="append", default=[], help="run a module, as python -m does"
+    )
     options.add_argument("--python", metavar="PATH", type=Path, help="interpreter that runs the script (this one)")
     options.add_argument("--step", metavar="WHERE", help="module:function, called once per step; or: forward")
     options.add_argument(
@@ -198,21 +208,23 @@ def add_script(
     )
 
 
-def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -> Script:
-    """Return the script at `path` with the parsed options. Raises UsageError."""
+def script_of(words: argparse.Namespace, path: Path | None, module: str | None, arguments: Sequence[str]) -> Script:
+    """Return the script at `path`, or the module, with the parsed options. Raises UsageError."""
     from macro.watching.script import Script
 
-    if not path.is_file():
+    if path is not None and not path.is_file():
         raise UsageError(f"{path}: no such script")
-    step = words.step
+    if module is not None and ("/" in module or module.endswith(".py") or not all(module.split("."))):
+        raise UsageError(f"-m {module}: must be a module's name, such as app.train; a file is named without -m")
+    step, name = words.step, path.stem if path else module
     if step is not None and step != "forward" and not all(step.partition(":")[::2]):
-        raise UsageError(f"--step {step}: must be module:function (in the script, {path.stem}:function) or forward")
+        raise UsageError(f"--step {step}: must be module:function (in the script, {name}:function) or forward")
     if words.runs < 1:
         raise UsageError(f"--runs {words.runs}: must be 1 or more")
     if words.threads is not None and words.threads < 1:
         raise UsageError(f"--threads {words.threads}: must be 1 or more")
     return Script(
-        path.resolve(),
+        path.resolve() if path else Path.cwd(),
         tuple(arguments),
         _interpreter(words.python),
         step,
@@ -221,6 +233,7 @@ def script_of(words: argparse.Namespace, path: Path, arguments: Sequence[str]) -
         None,
         number(words.budget, TIME, "--budget", "40s"),
         number(words.wait, TIME, "--wait", "1m"),
+        module=module,
     )
 
 

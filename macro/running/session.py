@@ -54,8 +54,8 @@ def kept(
         except (KeyboardInterrupt, SystemExit) as stop:
             stopped = stop_code(stop)
             print(f"macro {name}: {_interrupted(file)}", file=sys.stderr)
-        timed = file.run.contests or any(prediction.measured for prediction in file.run.predictions)
-        failed = say(file.run, outputs, streams) if timed or not stopped else 0
+        there = file.run.contests or file.run.predictions
+        failed = say(file.run, outputs, streams) if there or not stopped else 0
     return stopped or failed or int(any(r.status in ("wrong", "failed") for r in file.run.results))
 
 

@@ -89,6 +89,11 @@ class Taken:
     ended: bool  # whether the generation ended with this round
 
 
+def is_reported(number: int) -> bool:
+    """Return whether progress after so many rounds is reported: 1, 2, 4, 8 and so on."""
+    return not number & number - 1
+
+
 def begin(plan: Plan, entry: Entry, setting: Setting, folder: Path, stack: ExitStack) -> Process:
     """Start an entry's process, wait until its network is built, and set the identity. Raises SuiteError."""
     job = job_files.write(entry.framework, plan.network, entry.batch or plan.batch, setting, folder)

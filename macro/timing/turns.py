@@ -14,7 +14,7 @@ from kernels.devices import kind_of
 from kernels.errors import SuiteError
 from macro.processes import job as job_files
 from macro.timing import groups
-from macro.timing.entry import HANGS, Entry, Plan, Taken
+from macro.timing.entry import HANGS, Entry, Plan, Taken, is_reported
 from macro.timing.peak import Peak
 from reports.units import counted
 
@@ -65,8 +65,9 @@ def _generation(
                 past = replace(taken, ended=taken.ended and not left)
                 keep(past)
                 in_group = replace(past, number=past.number - before.number - 1, seconds=past.seconds - before.seconds)
-                for text in _progress(group_plan, in_group, starting):
-                    say(text)
+                if taken.ended or is_reported(in_group.number + 1):
+                    for text in _progress(group_plan, in_group, starting):
+                        say(text)
     if past.number >= 0 and not past.ended:  # no entry of the last group could start
         keep(replace(past, ended=True))
     return past.seconds

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from micro.worker.counters import Counters
 
+MOST = 0.9  # share of lost time that counts in a forecast
+
 
 class Load(NamedTuple):
     """CPU seconds of a script and of other processes during a block of plain steps."""
@@ -46,6 +48,23 @@ def others() -> float | None:
     if not Path("/proc/thread-self/children").exists():
         return None
     return Counters.now().allowed - _descendants_time(os.getpid())
+
+
+def busy() -> float:
+    """Return how many times as long work takes as on an idle machine; 1 where the system does not report it.
+
+    The mean of two: how long this process has waited for a core, and the tasks that wanted one in the last minute."""
+    try:
+        ran, queued, _ = map(int, Path("/proc/self/schedstat").read_text().split())
+        wanted = os.getloadavg()[0] + 1
+    except (OSError, ValueError):
+        return 1.0
+    return ((ran + queued) / max(ran, 1) + max(1.0, wanted / (os.cpu_count() or 1))) / 2
+
+
+def slowdown(blocks: Sequence[Load]) -> float:
+    """Return how many times as long a script's steps take as on an idle machine."""
+    return 1 / (1 - min(taken(blocks) or 0.0, MOST))
 
 
 def _descendants_time(pid: int) -> float:

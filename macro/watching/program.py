@@ -31,6 +31,7 @@ FEW = 64  # … or this many faults a step; also the faults above the fewest tha
 SETTLING = 15.0  # seconds to wait at most for the heap to settle
 TRACED = 3  # discarded blocks with all instruments, before the first round
 LEAST = 2  # rounds that an interval needs
+BLOCKS = 2, 10, 20  # until memory is settled: with very few steps, with few, with many
 STARTED = 6  # blocks on the heap that the program starts with
 SOME, FEW_STEPS, TIGHT = 40, 16, 10.0  # steps that fit in the budget, of TIGHT seconds at least, below which …
 # … fewer steps settle, and below the second none are on the initial heap
@@ -91,7 +92,7 @@ class ScriptObserver(Observer):
         facts = {name: value for name, value in message.items() if name not in ("kind", "seq", "t_mono_ns")}
         script = self.script
         self.recording.program = {
-            "script": str(script.path),
+            "script": script.key,
             "arguments": list(script.arguments),
             "interpreter": str(script.python),
             "heap": script.heap or "keep",
@@ -109,10 +110,8 @@ class ScriptObserver(Observer):
         except Ended as ended:
             if begun:
                 raise
-            python = self.script.python
-            raise UsageError(
-                f"--python {python}: not a Python 3.9 or later that runs scripts: {ended.reason}"
-            ) from None
+            why = f"not a Python 3.9 or later that runs scripts: {ended.reason}"
+            raise UsageError(f"--python {self.script.python}: {why}") from None
 
     def _message(self, end: float) -> dict[str, Any] | None:
         """Return the next message; None if none arrives before `end` (monotonic seconds). Raises Ended."""
@@ -136,10 +135,13 @@ class ScriptObserver(Observer):
 
     def settle(self) -> None:
         """Run steps until page faults are steady, on both heaps; record shapes once; discard traced blocks."""
-        took = self.plain(self.block(1))
+        took, step = self.plain(self.block(1)), self.block_seconds / (1 + self.skip)
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
         self.steps = max(TIGHT, self.script.seconds) / took
+        settling = BLOCKS[(self.steps >= FEW_STEPS) + (self.steps >= SOME)]
+        about = self.script.seconds, self.say, settling, self.least_rounds()
+        ends.report_slow(step, self.count + self.skip, *about)
         if self.steps < FEW_STEPS and self.script.heap is None:
             self.recording.program["heap"] = "default"
         else:
@@ -323,7 +325,7 @@ class ScriptObserver(Observer):
         if end.how == "usage":
             raise UsageError(end.reason)
         if count < LEAST:
-            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program)}")
+            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program, self.script)}")
 
     def finish(self) -> None:
         """Read the last samples while the process is alive: perf needs it to resolve symbols."""

@@ -130,8 +130,8 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """Name of the program's file."""
-        return str(self.program["script"]).rpartition("/")[2]
+        """Name of the program's file or module."""
+        return str(self.program["script"]).removeprefix("-m ").rpartition("/")[2]
 
 
 def pairs(rounds: Sequence[Round]) -> list[Taken]:

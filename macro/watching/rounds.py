@@ -139,15 +139,19 @@ class Turn(NamedTuple):
     read: bool  # whether perf's samples are to be read now
 
 
-def in_turns(looks: Sequence[Observer], seconds: float, order: random.Random, fewest: int = FEWEST) -> Iterator[Turn]:
-    """Yield after each round of all observers, until `seconds` are spent and `fewest` rounds are done."""
+def in_turns(
+    looks: Sequence[Observer], seconds: float, order: random.Random, fewest: int = FEWEST, early: int | None = None
+) -> Iterator[Turn]:
+    """Yield after each round of all observers, until `seconds` are spent and `fewest` rounds are done.
+
+    Samples are first read after `early` rounds; None: after the fewest."""
     began = time.monotonic()
     number, now, due = 0, 0.0, 0.0
     while number < fewest or now < seconds:
         for look in order.sample(looks, len(looks)):
             look.round(number, order)
         number, now = number + 1, time.monotonic() - began
-        read = number >= fewest and due <= now < seconds
+        read = number >= (early or fewest) and due <= now < seconds
         yield Turn(number, now, read)
         if read:
             took = time.monotonic() - began - now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import tempfile
@@ -25,7 +26,7 @@ STOPS = ("raise", "exit", "never")
 class Script:
     """A script to watch: path, arguments, interpreter and options of watching."""
 
-    path: Path
+    path: Path  # of the file; of a module, the folder in which `python -m` runs it
     arguments: Sequence[str] = ()
     python: Path = Path()
     step: str | None = None
@@ -37,18 +38,37 @@ class Script:
     knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[str] = ()  # changes that the agent makes before it watches, see macro/agent/trials.py
+    module: str | None = None  # run as `python -m` runs it, instead of a file
 
     @property
     def name(self) -> str:
-        """Name of the script's file."""
-        return self.path.name
+        """Name of the script's file, or of the module."""
+        return self.module or self.path.name
+
+    @property
+    def key(self) -> str:
+        """The script in a recording: its path, or `-m` and the module's name."""
+        return f"-m {self.module}" if self.module else str(self.path)
+
+    def as_module(self) -> tuple[str, Path] | None:
+        """Return the module's name, and the folder to run it in, if the file has relative imports; else None."""
+        tree = ast.walk(ast.parse(self.path.read_bytes()))
+        levels = max((node.level for node in tree if isinstance(node, ast.ImportFrom)), default=0)
+        if not levels:
+            return None
+        *above, name = self.path.with_suffix("").parts
+        parts = [name] if name != "__main__" else []
+        while levels > 0 or Path(*above, "__init__.py").exists():
+            parts, levels = [above.pop(), *parts], levels - 1
+        return ".".join(parts), Path(*above)
 
 
 class Program(JsonChild):
     """A script's running process. Raises Unavailable if the interpreter does not start."""
 
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
-        about = {"script": str(script.path), "arguments": list(script.arguments), "step": script.step}
+        file = None if script.module else str(script.path)
+        about = {"script": file, "module": script.module, "arguments": list(script.arguments), "step": script.step}
         about["trials"] = list(script.trials)
         with tempfile.NamedTemporaryFile("w", prefix="script-", suffix=".json", dir=folder, delete=False) as job:
             json.dump({**about, "stop": script.stop, "wait": script.patience}, job)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernels.errors import Unavailable
-from macro.watching import ends, perf, rounds, trials
+from macro.timing.entry import is_reported
+from macro.watching import ends, load, perf, rounds, trials
 from macro.watching.ends import Ended
 from macro.watching.program import FEW_STEPS, LEAST, SOME, Say, ScriptObserver
 from macro.watching.recording import Recording
@@ -57,7 +58,8 @@ def watch(
                         raise Unavailable(f"{script.name}: a script without PyTorch requires perf: {missing}")
                     look.settle()
             block = sum(look.block_seconds for look in looks)
-            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block))
+            busy = max(load.slowdown(look.seen.load) for look in looks)
+            say(ends.settled(time.monotonic() - began, len(looks), scripts[0].seconds, block, busy))
             _rounds(looks, keep, 1 - trials.SHARE if after else 1.0)
             if after:
                 _afterwards(looks, after)
@@ -87,8 +89,8 @@ def _interrupted(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recor
 def _rounds(looks: Sequence[ScriptObserver], keep: Callable[[Sequence[Recording]], None], share: float) -> None:
     """Run rounds until this share of the budget is spent and enough rounds are done."""
     least = min(look.least_rounds() for look in looks)
-    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0), least):
-        if not turn.number & turn.number - 1:  # 1, 2, 4, 8 …
+    for turn in rounds.in_turns(looks, share * looks[0].script.seconds, random.Random(0), least, LEAST):
+        if is_reported(turn.number):
             looks[0].say(counted(turn.number, "round"))
         if turn.read:
             for look in looks:

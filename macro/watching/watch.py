@@ -16,7 +16,7 @@ from typing import Any
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from macro.equality import gate
 from macro.processes.process import Process
-from macro.timing.entry import HANGS, WARM, Entry, Plan, begin
+from macro.timing.entry import HANGS, WARM, Entry, Plan, begin, is_reported
 from macro.timing.turns import over_budget
 from macro.watching import library_log, perf, rounds
 from macro.watching.library_log import Logged
@@ -76,7 +76,9 @@ def _rounds(
     ends: list[float] = []  # of each round
     for turn in rounds.in_turns(list(looks.values()), plan.seconds / plan.generations, order):
         ends.append(turn.seconds)
-        say(f"process {process + 1} of {plan.first + plan.generations} of each: {units.counted(turn.number, 'round')}")
+        if is_reported(turn.number):
+            place = f"process {process + 1} of {plan.first + plan.generations} of each"
+            say(f"{place}: {units.counted(turn.number, 'round')}, {turn.seconds:.0f} s")
         for text in warn(turn.seconds) if turn.number == 1 else ():
             say(text)
         if turn.read:

@@ -124,11 +124,12 @@ def numbered(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Listed:
-    """Problems listed in a file, and how many of its lines were taken or left out."""
+    """Problems listed in a file, and the lines that were taken or left out."""
 
     problems: Sequence[Conv | Gemm]  # without duplicates, a convolution in every requested pass
     taken: int  # lines that gave problems
-    left_out: dict[str, int]  # number of lines, by reason
+    left_out: dict[str, int]  # number of lines with a problem that is not measured, by reason
+    unread: Sequence[str] = ()  # the other lines that were left out, each with its number and the reason
 
 
 def read(text: str) -> Listed:
@@ -146,10 +147,12 @@ def read(text: str) -> Listed:
 
 
 def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
-    """Collect a file's distinct problems; `problems_of` parses a line, [] for options. Raises ValueError."""
+    """Collect a file's distinct problems; `problems_of` parses a line, [] for options.
+
+    A line that is no problem is left out, with its number. Raises ValueError for an option that is not supported."""
     problems: dict[Any, None] = {}
     left_out: dict[str, int] = {}
-    taken = 0
+    unread, taken = list[str](), 0
     for number, line in numbered(text):
         try:
             listed = problems_of(line)
@@ -158,8 +161,10 @@ def collected(text: str, problems_of: Callable[[str], list[Any]]) -> Listed:
         except NotTaken as reason:
             left_out[str(reason)] = left_out.get(str(reason), 0) + 1
         except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
-    return Listed(list(problems), taken, left_out)
+            if line.startswith("--"):
+                raise ValueError(f"line {number}: {error}") from None
+            unread.append(f"line {number}: {error}")
+    return Listed(list(problems), taken, left_out, unread)
 
 
 def _directions(line: str) -> tuple[str, ...]:

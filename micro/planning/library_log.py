@@ -34,7 +34,7 @@ ONEDNN_GEMM = re.compile(  # a call of its BLAS, dnnl_sgemm
     CPU + r"gemm_api,[^ ]*,src_f32:[^ ]*:(ab|ba):[^ ]* wei_f32:[^ ]*:(ab|ba):.*,"
     r"(\d+)x(\d+):\d+x(\d+),"
 )
-MKL_CALL = re.compile(r"MKL_VERBOSE (\w+)\(")
+MKL_CALL = re.compile(r"MKL_VERBOSE (?!Intel\()(\w+)\(")  # not its first line, which names the library
 MKL_TIME = re.compile(r"\) ([\d.]+)(ns|us|ms|s)\b")
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 CUBLAS_CALL = re.compile(

@@ -16,7 +16,10 @@ from micro.planning.library_log import Calls
 from micro.planning.network import SHAPES, document
 from reports import units
 
+SHOWN = 3  # lines of a list that are no problem, shown in full
 SUFFIXES = ("", ".json", ".txt")  # of files in micro/shapes, tried if a name has no suffix
+CONVOLUTIONS = "oneDNN's convolutions of float32 in two dimensions"
+PRODUCTS = "MKL's SGEMM, cuBLAS's Sgemm and GemmEx, and oneDNN's floating-point products of two matrices"
 OF_CONVOLUTIONS = "a log with convolutions: run the application with ONEDNN_VERBOSE=1"
 ORDER = "Convolutions are measured channels first (NCHW), whatever the layout in the log."
 OF_PRODUCTS = "a log with products: run the application with MKL_VERBOSE=1, ONEDNN_VERBOSE=1 or CUBLAS_LOGINFO_DBG=1"
@@ -92,19 +95,17 @@ def _described(benchmark: Benchmark, path: Path, text: str, kind: type[Conv | Ge
         listed = benchdnn.read(text) if kind is Conv else benchdnn.read_products(text)
     except ValueError as error:
         raise UsageError(f"--shapes {path}: {error}") from None
-    reasons = ", ".join(f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items())
+    kinds = [f"{reason} {units.counted(count, 'time')}" for reason, count in listed.left_out.items()]
+    more = len(listed.unread) - SHOWN
+    reasons = ", ".join([*kinds, *listed.unread[:SHOWN], *[f"{units.counted(more, 'more line')}"] * (more > 0)])
     if not listed.problems:
         raise UsageError(f"--shapes {path}: no problem in the file can be measured: {reasons or 'the file is empty'}")
     if listed.taken == 1 and not reasons:
         return Written(listed.problems)
     cases = f"{len(listed.problems)} cases including passes" if kind is Conv else f"{len(listed.problems)} distinct"
-    return Written(
-        listed.problems,
-        [
-            f"{path.name}: {listed.taken} of {listed.taken + sum(listed.left_out.values())} {word} used, {cases}; "
-            f"left out: {reasons or 'nothing'}."
-        ],
-    )
+    total = listed.taken + sum(listed.left_out.values()) + len(listed.unread)
+    sentence = f"{path.name}: {listed.taken} of {total} {word} used, {cases}; left out: {reasons or 'nothing'}."
+    return Written(listed.problems, [sentence])
 
 
 def of_network(step: conv_layers.Convolutions) -> Written:
@@ -127,10 +128,15 @@ def _logged(benchmark: Benchmark, path: Path, text: str) -> Written:
     log = library_log.read(text)
     taken, others = log.of(benchmark.problem), log.beside(benchmark.problem)
     if not taken:
-        beside = f"; it contains {_listed(others, None)}" if others else ""
-        wanted = OF_CONVOLUTIONS if benchmark.problem is Conv else OF_PRODUCTS
-        other = _elsewhere(benchmark, path, log)
-        raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}{beside}{other}")
+        of_conv = benchmark.problem is Conv
+        if others:
+            measured, other = CONVOLUTIONS if of_conv else PRODUCTS, _elsewhere(benchmark, path, log)
+            raise UsageError(
+                f"--shapes {path}: none of this log's calls can be measured here, only {measured}; "
+                f"it contains {_listed(others, None)}{other}"
+            )
+        wanted = OF_CONVOLUTIONS if of_conv else OF_PRODUCTS
+        raise UsageError(f"--shapes {path}: neither JSON like micro/shapes/fc.json nor {wanted}")
     taken = dict(sorted(taken.items(), key=lambda item: -(item[1].seconds or 0.0)))
     ours = sum(taken.values(), Calls(0, 0.0))
     total = sum(others.values(), ours)

@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from macro.explaining import breakdown, ceilings
 from macro.running import script, script_request
 from macro.watching import perf
 from macro.watching.recording import Recording, Watched
+from reports import step
 from tests import processes
 from tests.conftest import Ran
 from tests.golden.sections import sections
@@ -273,3 +275,21 @@ def test_interrupt_keeps_earlier_processes(
     replies.append(stop)
     with pytest.raises(type(stop)):
         script._recordings(asked, asked.outputs, [], lambda text: None)
+
+
+def test_an_interrupt_of_ceilings_leaves_them_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def stopped(threads: int) -> breakdown.Ceilings:
+        raise KeyboardInterrupt
+
+    def explained(recording: Recording, took: float, measured: breakdown.Ceilings) -> breakdown.Ceilings:
+        return measured
+
+    (tmp_path / "train.py").touch()
+    asked = script_request.request([str(tmp_path / "train.py"), "--kernels"])
+    monkeypatch.setattr(ceilings, "measured", stopped)
+    monkeypatch.setattr(breakdown, "with_sentences", explained)
+    monkeypatch.setattr(step, "note", lambda x: x)
+    heard = list[str]()
+    notes: Any = script._notes(asked, [Recording({}, [Watched()])], 1.0, heard.append)
+    assert notes == ([breakdown.Ceilings(None, None)], 130)
+    assert heard[1:] == ["interrupted: explained without this machine's ceilings"]

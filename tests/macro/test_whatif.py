@@ -14,6 +14,7 @@ from kernels.devices.cpu import instruction_sets
 from macro.__main__ import main
 from macro.changes import _alone
 from macro.watching import perf, rounds
+from micro.planning.options import Outputs
 from reports.prediction import UNDECIDED
 from tests import processes
 from tests.conftest import Ran
@@ -212,3 +213,18 @@ def test_a_changed_program_that_ends_by_itself_costs_its_own_figure_alone(
     )
     (turns,) = (x["data"]["steps"] for x in lines(path) if x.get("topic") == "turns")
     assert len(turns["as it is"]) == len(turns["unchanged"]) > len(turns["heap-keep"])
+
+
+def test_an_interrupt_prints_predictions(own_state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from macro.predicting import judged
+    from macro.running import session
+    from tests.macro.predicting.test_judged import told
+
+    def measure(file: Any) -> None:
+        file.append(told())
+        raise KeyboardInterrupt
+
+    assert session.kept("whatif", Outputs(), ["whatif"], measure) == 130
+    out, err = capsys.readouterr()
+    assert "heap-keep" in out and "−200 ms" in out and judged.CHOOSING not in out
+    assert err == "macro whatif: interrupted after 1 prediction: not kept without -o FILE\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports import attribution, busy, findings, step
+from reports import attribution, busy, company, findings, step
 from reports.explanation import Bar, Breakdown
 from reports.record import Contest, Note, Run
 from tests import build
@@ -90,7 +90,7 @@ def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy_share", "company", "threads", "disturbed"),
+    ("busy_share", "used", "threads", "disturbed"),
     [
         (None, None, 2, False),
         (busy.TAKEN, 0.9, 1, False),  # others had a core of their own
@@ -101,12 +101,12 @@ def test_no_other_machine_is_called_busy(more: dict[str, Any]) -> None:
     ],
 )
 def test_a_script_is_disturbed_by_what_it_lost_or_lacked(
-    busy_share: float | None, company: float | None, threads: int, disturbed: bool
+    busy_share: float | None, used: float | None, threads: int, disturbed: bool
 ) -> None:
     program = {**BREAKDOWN.program, "settings": {"cores": 2.0}}
-    about = breakdown(busy=busy_share, company=company, threads=threads, program=program)
-    remarks = busy.step_sentences(about)
-    assert busy.disturbs(about) is disturbed is bool(remarks)
+    about = breakdown(busy=busy_share, company=used, threads=threads, program=program)
+    remarks = company.sentences(about)
+    assert company.disturbs(about) is disturbed is bool(remarks)
     assert not remarks or ("are withheld" in remarks[0] and ("barrier" in remarks[0]) == (threads == 2))
 
 

@@ -87,7 +87,7 @@ def test_hooks_set_within_a_call_take_no_inner_module_for_the_outermost(boundary
 
         def forward(self, x: Any) -> Any:
             for i in range(6):
-                if i == 1 and not forward.handles and forward.root is None:
+                if i == 1 and not forward.hooks and forward.root is None:
                     forward.install()
                 x = self.inner(x)
             return x

@@ -46,7 +46,7 @@ def found(named: ModuleType, folder: Path, step: str) -> tuple[dict[str, Any], B
     """What a script of this text defines."""
     bound, path, variables = Bound(), folder / "train.py", dict[str, Any]()
     path.write_text(TEXT)
-    exec(named.Named(step, str(path), bound).source(), variables)
+    exec(named.Named(step, bound).code(importlib.import_module("as_main").script(str(path))), variables)
     return variables, bound
 
 
@@ -81,8 +81,8 @@ def test_another_modules_is_wrapped_there(named: ModuleType, tmp_path: Path) -> 
     lib, bound = ModuleType("lib"), Bound()
     exec(TEXT, lib.__dict__)
     for step in ("lib:go", "lib:T.plain", "lib:T.own"):
-        named.Named(step, "train.py", bound).wrap(lib)
+        named.Named(step, bound).wrap(lib)
     assert (lib.go(), lib.T.plain()) == (1, 3) and lib.T().own()
     assert len(bound.told) == 6
     with pytest.raises(named.NoSuchStep, match="--step lib:no: lib has no no"):
-        named.Named("lib:no", "train.py", bound).wrap(lib)
+        named.Named("lib:no", bound).wrap(lib)

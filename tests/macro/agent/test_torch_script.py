@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -29,6 +30,29 @@ def named(watch: ModuleType, call: Callable[[], object]) -> list[str]:
     finally:
         looking.modules.off()
     return paths
+
+
+def test_torch_sees_only_the_scripts_global_hooks(watch: ModuleType) -> None:
+    kind, modules = torch.nn.modules.module, watch.Spans(torch).modules
+    test = kind._has_any_global_hook
+    modules.on()
+    try:
+        assert not kind._has_any_global_hook()
+        mine = kind.register_module_forward_hook(lambda *_: None)
+        assert kind._has_any_global_hook()
+        mine.remove()
+        assert not kind._has_any_global_hook()
+    finally:
+        modules.off()
+    assert kind._has_any_global_hook is test and not test()
+
+
+def test_a_warning_printed_once_stays_printed_once(watch: ModuleType) -> None:
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            named(watch, lambda: warnings.warn("mine", stacklevel=1))
+    assert [str(x.message) for x in printed] == ["mine"]
 
 
 class Holder:

@@ -9,7 +9,7 @@ import pytest
 from macro import changes
 from macro.changes import products, settings
 from macro.changes.base import Effect, Forecast, Part, Step
-from macro.predicting import advice, judged
+from macro.predicting import advice, durations, judged
 from macro.predicting.judged import PredictedChange, joined, together
 from reports.prediction import LEFT_OUT
 from reports.record import Contest, Expected, Note
@@ -167,3 +167,13 @@ def test_threads_are_every_pools() -> None:
     two: Step = changes.find("threads=2").apply(step())
     assert advice.variables(step(), two).keys() >= {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}
     assert advice.variables(step(), step()) == {}
+
+
+def test_forecasts_count_starts_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durations, "cores", lambda: 2)
+    assert durations.changing(2, True, 40.0, 1.0) == (
+        "about 61 s in all: 40 s of measuring, 21 s for starting 8 processes"
+    )
+    told = durations.advising(8, 3, 18.0, 60.0, 4.0)
+    assert told.startswith("about 198 s in all: 180 s of it for starting processes, more than --budget (this machine")
+    assert durations.advising(8, 3, 90.0, 300.0, 1.0) == "about 300 s in all: 47 s of it for starting processes"

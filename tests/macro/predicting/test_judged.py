@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -287,3 +288,19 @@ def test_what_two_unchanged_steps_differ_by_may_have_been_bad_luck() -> None:
     changed = around(1.03, 3)
     network_step.drop((around(1.0, 1), around(1.1, 2)), [changed], 0.01)
     assert not changed.ended
+
+
+def test_an_interrupt_records_the_rounds_so_far() -> None:
+    candidate, appended = PredictedChange([], step(), told()), list[Prediction]()
+    file = SimpleNamespace(append=appended.append)
+    for entries in ((around(1.0, 1), entry([]), around(0.8, 3)), (around(1.0, 1), around(1.0, 2), around(0.8, 3))):
+        with pytest.raises(KeyboardInterrupt), judged.kept([candidate], entries, file, False):  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+    assert [round(x.measured.seconds, 1) for x in appended if x.measured] == [-0.2] and len(appended) == 1
+
+
+def test_too_few_rounds_are_no_lasting_reason() -> None:
+    short = judged.measured(told(None), entry([1.0]), entry([1.0]), entry([0.8]), "turns")
+    assert short.measured is None and judged.FEW in (short.reason or "")
+    later = judged.measured(short, around(1.0, 1), around(1.0, 2), around(0.8, 3), "turns")
+    assert later.measured and judged.FEW not in (later.reason or "")

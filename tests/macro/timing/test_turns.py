@@ -15,7 +15,7 @@ from macro.frameworks import find
 from macro.networks.base import chain
 from macro.processes.job import Setting
 from macro.timing import groups, peak, results, turns
-from macro.timing.entry import LONG, TWIN, Entry, Plan
+from macro.timing.entry import LONG, TWIN, Entry, Plan, is_reported
 from macro.timing.peak import FEWEST, LONGEST, MOST, SHORTEST, STEPS, TOGETHER, UNIT, Peak
 from macro.timing.turns import over_budget
 
@@ -236,3 +236,7 @@ def test_a_median_is_of_bursts_and_no_best_of_them(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(peak, "prepared", lambda problem: lambda: None)
     monkeypatch.setattr(peak, "seconds", lambda call, clock: next(took))
     assert Peak().look(1.0) == pytest.approx(3.0 * UNIT / peak_of("avx2", STEPS).flops, rel=0.5)
+
+
+def test_progress_is_reported_ever_more_seldom() -> None:
+    assert [number for number in range(1, 62) if is_reported(number)] == [1, 2, 4, 8, 16, 32]

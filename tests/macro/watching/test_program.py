@@ -309,17 +309,34 @@ def test_a_script_that_stops_stepping_has_ended() -> None:
 
 
 def test_the_whole_time_is_said_with_its_parts() -> None:
-    assert ends.explaining(1, 1, 40.0) == (
-        "about 71 s in all: 40 s of watching, 15 s until memory use is stable, 16 s for operations by themselves and "
+    assert ends.explaining(1, 1, 40.0, 1.0) == (
+        "about 54 s in all: 40 s of watching, 6 s until memory use is stable, 8 s for operations by themselves and "
         "ceilings"
     )
-    assert ends.explaining(2, 3, 40.0).startswith("about 256 s in all: 120 s of watching, 90 s until")
-    assert ends.changing(3, 120.0).startswith("about 171 s in all: 120 s of measuring, 51 s until")
+    assert ends.explaining(2, 3, 40.0, 1.0).startswith("about 179 s in all: 120 s of watching, 36 s until")
+    assert ends.explaining(1, 1, 20.0, 3.0) == (
+        "about 57 s in all: 20 s of watching, 13 s until memory use is stable, 24 s for operations by themselves and "
+        "ceilings (this machine is busy: work takes 3.0 times as long as on an idle one)"
+    )
 
 
-def test_long_steps_take_longer_than_the_budget() -> None:
-    assert ends.settled(12.0, 1, 40.0, 0.1) == "memory use is stable after 12 s: watching takes about 46 s more"
-    assert ends.settled(12.0, 1, 40.0, 10.0).endswith("about 186 s more")
+def test_long_steps_take_longer_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "busy", lambda: 1.0)
+    assert ends.settled(12.0, 1, 40.0, 0.1, 1.0) == "memory use is stable after 12 s: about 48 s more"
+    assert ends.settled(12.0, 1, 40.0, 10.0, 2.0).endswith("about 274 s more")
+    heard = list[str]()
+    for step, count in ((0.002, 51), (1.5, 1)):
+        ends.report_slow(step, count, 20.0, heard.append, 20, FEWEST)
+    assert heard == ["a step takes 1.50 s: about 77 s more, 30 s of it until memory use is stable"]
+
+
+def test_work_takes_longer_beside_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for text, wanted, times in (("1000 2000 7\n", 9.0, 4.0), ("1000 0 7\n", 0.5, 1.0), ("", 9.0, 1.0)):
+        monkeypatch.setattr(os, "getloadavg", lambda wanted=wanted: (wanted, 0.0, 0.0))
+        monkeypatch.setattr(Path, "read_text", lambda path, text=text: text)
+        assert load.busy() == times
+    assert load.slowdown([Load(1.0, 3.0, 9.0)]) == 4.0 and load.slowdown([]) == 1.0
 
 
 @pytest.mark.parametrize(

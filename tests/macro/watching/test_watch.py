@@ -121,6 +121,11 @@ def test_rounds_end_with_the_time_but_not_before_there_are_enough(
     assert [turn.number for turn in turns] == list(range(1, count + 1)) and turns[-1].seconds == count
 
 
+def test_samples_are_read_early_where_that_is_asked(clock: list[float]) -> None:
+    turns = list(in_turns([Look("a", [], clock, 1.0)], 20.0, random.Random(1), early=2))  # type: ignore[list-item]
+    assert next(turn.number for turn in turns if turn.read) == 2 and len(turns) == 20
+
+
 def test_samples_are_read_when_rounds_count_and_then_as_seldom_as_that_takes_long(clock: list[float]) -> None:
     turns, _ = taken(clock, 40, reading=2.0)
     read = [turn.seconds for turn in turns if turn.read]

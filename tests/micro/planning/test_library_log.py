@@ -179,8 +179,10 @@ def test_a_log_says_what_share_of_its_time_is_left_out(gemm: Command, tmp_path: 
         ),
         (
             "\n".join(FOREIGN[:9]),
-            "CUBLAS_LOGINFO_DBG=1; it contains oneDNN matmul 2 times, oneDNN inner_product 1 time",
+            "products of two matrices; it contains oneDNN matmul 2 times, oneDNN inner_product 1 time, MKL",
         ),
+        ("MKL_VERBOSE Intel(R) MKL 2020.0\nMKL_VERBOSE SGETRF(8,8,0x1,8,0x2,0) 1.20ms", "contains MKL SGETRF 1 time\n"),
+        ("MKL_VERBOSE SGEMM(N,N,512,64,25", "it contains MKL SGEMM 1 time\n"),
     ],
 )
 def test_a_log_without_a_product_is_refused(
@@ -190,7 +192,8 @@ def test_a_log_without_a_product_is_refused(
     Path("cnn.log").write_text(text)
     ran = gemm("--shapes", "cnn.log", "--list")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
-    assert end in ran.err
+    assert end in ran.err and "none of this log's calls can be measured here, only MKL's SGEMM" in ran.err
+    assert "nor a log" not in ran.err
 
 
 @pytest.mark.parametrize(

@@ -300,3 +300,25 @@ def test_a_list_is_taken_by_products_alone(gemm: Callable[..., Ran], tmp_path: P
     ran = gemm("--shapes", str(path), "--list")
     assert ran.code == 0 and "list.txt: 4 of 4 products used, 2 distinct; left out: nothing." in ran.out
     assert "gemm/m:64/n:256/k:512 (differs: variant)" in ran.out
+
+
+LISTED = [
+    ("conv", "mb1ic8oc8_ih10kh5_kh5ph2\nmb1ic8oc8_ih10kh5_kh3ph2\n", "1 of 2 convolutions", "line 2: mb1ic8oc8_ih10"),
+    ("conv", "mb1ic3ih8oc4kh3\nmb1ic3\n", "1 of 2 convolutions", "line 2: mb1ic3: must contain ic, oc, ih and kh"),
+    ("gemm", '32x768:768x2304n"a b"\n8x4:5x6\n', "1 of 2 products", "line 2: 8x4:5x6: 4 columns of the source do not"),
+    (
+        "gemm",
+        "8x4:4x6\nfc\nfc\nfc\nfc\nfc",
+        "1 of 6 products",
+        "line 4: fc: not a product like 64x512:512x256, 2 more lines.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "used", "left_out"), LISTED)
+def test_a_line_that_is_no_problem_is_left_out(
+    name: str, text: str, used: str, left_out: str, tmp_path: Path, command: Callable[..., Ran]
+) -> None:
+    (tmp_path / "list.txt").write_text(text)
+    ran = command(name, "--shapes", str(tmp_path / "list.txt"), "--list")
+    assert ran.code == 0 and f"list.txt: {used} used, " in ran.out and left_out in ran.out, ran.err

@@ -366,6 +366,7 @@ class Breakdown:
     called: dict[str, CalledIn] = field(default_factory=dict)  # operations by name
     trials: tuple[Trial, ...] = ()
     long: LongSteps | None = None
+    scale: float = 1.0  # factor of all rows, where tracing makes a step so much longer that they would exceed it
     growth: Growth | None = None
     spread: Spread | None = None
     company: float | None = None  # cores that other programs used beside plain steps; null: not known

@@ -180,6 +180,7 @@ def _measures(breakdown: Breakdown) -> Sequence[Measure]:
         sum(x.a for x in breakdown.cells if x.row == NOWHERE or x.column.startswith((*UNNAMED, "interpreter"))) / step
     )
     left, looking = abs(breakdown.residual["a"]) / step, breakdown.levels["a"].get("P3", 1.0) - 1
+    left = max(left, 1 / breakdown.scale - 1)
     faults = abs(breakdown.faults.get("P3", 0.0) - breakdown.faults.get("P0", 0.0)) * FAULT / step
     apart = [witness.name for witness in breakdown.witnesses if witness.verdict == "disagree"]
     above = [share for share in _shown(breakdown) if share.is_above]

@@ -206,5 +206,9 @@ def _looking(breakdown: Breakdown) -> Iterator[str]:
     changed = ": tracing changed this step of tiny operations" if levels.get("P3", 1) > 1.15 else ""
     if (perf := breakdown.program.get("perf")) is not None:
         parts.append(f"perf used {perf:.1%} of a core")
+    scaled = f", scaled by {breakdown.scale:.2f} to the plain step" if breakdown.scale < 1.0 else ""
     if parts:
-        yield f"Watching costs: {', '.join(parts)}{changed}. The step's time is of plain steps, all else of watched."
+        yield (
+            f"Watching costs: {', '.join(parts)}{changed}. The step's time is of plain steps, all else of watched"
+            f"{scaled}."
+        )

@@ -17,6 +17,7 @@ from macro.watching.recording import Recording, Watched
 from reports.explanation import OPERATING, PEAKS, Breakdown, Line, Operation, Part, Share, Trial, Witness, large
 
 LEAST = 1e-7  # seconds of a step, below which a cell is left out of the document
+OVER = 1.1  # times the plain step from which on the sum of rows is scaled to it
 NAMED = 3  # operations of a cell, at most
 WIDENED = ("bfloat16", "float16")  # computed as float32 by a processor without an instruction for them
 SYSTEM = ("OS memory", "OS other")
@@ -71,6 +72,8 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         processes = [trend.without(process, grown.slope) for process in processes]
     plain = [np.array(process.levels["P0"]) for process in processes]
     step = certain.estimate(plain)
+    scale = _scale(rounds, step.center)
+    rounds = [x * scale for x in rounds]
     work = work_of(recording.called, ceilings.cache)
     cells = _cells(keys, rounds, attributions, work)
     residual = step.center - sum(cell.a for cell in cells)
@@ -99,6 +102,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         ended=recording.ended,
         lines=_lines(recording.program.get("lines"), step.center),
         called=called.by_name(recording.called),
+        scale=scale,
         long=long,
         growth=grown,
         spread=None if grown or not processes else trend.spread(processes[-1]),
@@ -108,6 +112,12 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     )
     beside = *witnesses.of_process(breakdown, work), *witnesses.knocked_out(breakdown, recording, processes)
     return replace(breakdown, witnesses=(*_witnesses(breakdown), *beside))
+
+
+def _scale(rounds: Sequence[Any], step: float) -> float:
+    """Return the factor from traced to plain steps, if tracing makes a step so much longer that rows exceed it."""
+    total = sum(float(x.sum(axis=1).mean()) for x in rounds) / max(1, len(rounds))
+    return step / total if total > OVER * step > 0 else 1.0
 
 
 def with_sentences(recording: Recording, took: float, ceilings: Ceilings) -> Breakdown:
@@ -313,7 +323,7 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
         return []
     step, watched = breakdown.step["a"], breakdown.watched_system.get("a")
     seen, which = (breakdown.system["a"], "of plain steps") if watched is None else (watched, "of the same steps")
-    sampled = sum(breakdown.share(name) for name in SYSTEM) * step
+    sampled = sum(breakdown.share(name) for name in SYSTEM) * step / breakdown.scale
     errors = sum(max(kind.high - kind.low, 0.0) / 2 for kind in breakdown.kinds if kind.name in SYSTEM)
     off, near = abs(sampled - seen), max(AGREES * seen, FEW * step)
     verdict = "agree" if off <= near else "cannot tell" if off <= errors + FEW * step else "disagree"

@@ -18,6 +18,7 @@ from macro.watching.load import Load
 from macro.watching.perf import Sample
 from macro.watching.recording import Recording, Watched
 from reports.explanation import Breakdown, Share
+from reports.step import quality
 from tests.explanations import breakdown as a_step
 from tests.macro.explaining.test_witnesses import MODULE_B, recorded
 
@@ -119,6 +120,18 @@ def taken_apart(types: Sequence[str], known: Ceilings = KNOWN) -> Breakdown:
         recording.called[i] = recording.called[i]._replace(types=[name] * 2)
     recording.program["python"] = "3.11"
     return breakdown.taken_apart(recording, 1.0, known)
+
+
+def test_rows_of_a_step_that_tracing_doubles_are_scaled_to_the_plain_step() -> None:
+    recording = recorded(10.0, "net.b", MODULE_B)
+    recording.program["python"] = "3.11"
+    before = breakdown.taken_apart(recording, 1.0, KNOWN)
+    (process,) = recording.processes
+    process.levels["P0"] = [x / 2 for x in process.levels["P0"]]
+    step = breakdown.taken_apart(recording, 1.0, KNOWN)
+    assert before.scale == 1.0 and step.scale < 0.6
+    assert sum(cell.a for cell in step.cells) == pytest.approx(step.step["a"])
+    assert "scaled by" in "".join(advice.sentences(step)) and "residual 1" in quality(step)
 
 
 def gemm(step: Breakdown) -> Share:

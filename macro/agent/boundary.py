@@ -35,11 +35,13 @@ def untraced(function: Any) -> Any:
 class Boundary:
     """Begin and end of steps; the first kind of boundary (`how`) with WARM steps alone counts afterwards.
 
-    `ready(how)` reports to the driver and waits for the request of the first block.
+    `ready(how)` reports to the driver and waits for the request of the first block. A `short` script has one step of
+    warm-up.
     """
 
-    def __init__(self, blocks: Any, ready: Callable[[str], None]) -> None:
+    def __init__(self, blocks: Any, ready: Callable[[str], None], short: bool = False) -> None:
         self.blocks, self._ready, self.pid = blocks, ready, os.getpid()
+        self.warm, self.soon = (1, 0.0) if short else (WARM, SOON)
         self.counts: dict[str, int] = {}
         self.began: float | None = None
         self.how: str | None = None
@@ -74,7 +76,7 @@ class Boundary:
             return
         self.counts[how], self.began = self.counts.get(how, 0) + 1, self.began or time.time()
         self.threads = self.threads or recorder.by_thread()
-        if self.counts[how] >= WARM and time.time() - self.began > SOON and not self.held():
+        if self.counts[how] >= self.warm and time.time() - self.began >= self.soon and not self.held():
             self.how = how
             self._ready(how)
 

@@ -81,7 +81,7 @@ class Watching:
     def __init__(self, job: dict[str, Any], channel: loop.Channel, requests: Any) -> None:
         self.job, self.channel = job, channel
         self.blocks = blocks.Blocks(channel, requests, job["stop"])
-        self.boundary = boundary.Boundary(self.blocks, self.ready)
+        self.boundary = boundary.Boundary(self.blocks, self.ready, job["short"])
         self.named = named_step.Named(job["step"], self.boundary)
         self.torch: Any = None
         self.optimizers: boundary.Optimizers | None = None

@@ -13,9 +13,10 @@ from typing import Any
 from kernels.heap import POLICIES
 from macro.explaining import settings
 from reports import company
-from reports.explanation import Breakdown, Part
+from reports.explanation import Breakdown, Part, Trial
 from reports.units import seconds
 
+MOST = 4  # remedies that were not tried, at most
 TRIALS = 2  # trials of advice in a watched process, at most
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
@@ -143,20 +144,24 @@ def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
 
 
 def sentences(breakdown: Breakdown) -> Iterator[str]:
-    """Yield the remedies, the largest first, then those that a trial has shown to save nothing for certain."""
+    """Yield the remedies: those that saved most when tried, then the largest bounds, then what saved nothing."""
     tried, facts = {trial.name: trial for trial in breakdown.trials}, settings.facts_of(breakdown)
-    applicable = sorted(worth(breakdown), key=lambda x: -x[0])
-    for most, remedy in applicable:
-        trial = tried.get(remedy.trial.format(**facts))
-        if trial is None or trial.low > 0:
-            whatif = f"python -m macro whatif {breakdown.program['script']} {remedy.change.format(**facts)}"
-            measure = remedy.measure or (whatif if remedy.change and not trial else "")
-            more = f" Measure: {measure}" if measure else ""
-            effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
-            yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
-    for _, remedy in applicable:
-        if (trial := tried.get(remedy.trial.format(**facts))) and trial.low <= 0:
+    applicable = [(most, remedy, tried.get(remedy.trial.format(**facts))) for most, remedy in worth(breakdown)]
+    good = [(trial.saves, remedy, trial) for _, remedy, trial in applicable if trial and trial.low > 0]
+    untried = [x for x in applicable if x[2] is None]
+    for most, remedy, trial in (*sorted(good, key=_most), *sorted(untried, key=_most)[:MOST]):
+        whatif = f"python -m macro whatif {breakdown.program['script']} {remedy.change.format(**facts)}"
+        measure = remedy.measure or (whatif if remedy.change and not trial else "")
+        more = f" Measure: {measure}" if measure else ""
+        effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
+        yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
+    for _, remedy, trial in sorted(applicable, key=_most):
+        if trial and trial.low <= 0:
             yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
+
+
+def _most(advice: tuple[float, Try, Trial | None]) -> float:
+    return -advice[0]
 
 
 def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:

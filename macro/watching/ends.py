@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernels.errors import LaunchError
 from macro.timing.entry import FEWEST
 from macro.watching import load
 from macro.watching.script import Script
@@ -35,6 +36,14 @@ class Ended(Exception):
     def __init__(self, how: str, reason: str, steps: int = 0) -> None:
         super().__init__(reason)
         self.how, self.reason, self.steps = how, reason, steps
+
+
+class Short(LaunchError):
+    """Refusal of a script with too few steps for its memory to settle; `steps`: how many it takes, 0: unknown."""
+
+    def __init__(self, text: str, steps: int) -> None:
+        super().__init__(text)
+        self.steps = steps
 
 
 def late(end: Ended) -> str:

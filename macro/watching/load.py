@@ -13,6 +13,9 @@ from micro.worker.counters import Counters
 MOST = 0.9  # share of lost time that counts in a forecast
 
 
+COUNTED = 1.0  # seconds of blocks for which ticks of the clock count what others used
+
+
 class Load(NamedTuple):
     """CPU seconds of a script and of other processes during a block of plain steps."""
 
@@ -35,9 +38,9 @@ def taken(blocks: Sequence[Load]) -> float | None:
 
 
 def company(blocks: Sequence[Load]) -> float | None:
-    """Return the cores that other processes used beside the blocks; None if unknown."""
+    """Return the cores that other processes used beside the blocks; None if these are too short to tell."""
     seconds = sum(block.seconds for block in blocks)
-    return max(0.0, sum(block.others for block in blocks)) / seconds if seconds else None
+    return max(0.0, sum(block.others for block in blocks)) / seconds if seconds >= COUNTED else None
 
 
 def others() -> float | None:

@@ -30,6 +30,7 @@ SETTLED = 0.1  # largest relative difference of page faults between two blocks o
 FEW = 64  # … or this many faults a step; also the faults above the fewest that a heap that keeps its memory may have
 SETTLING = 15.0  # seconds to wait at most for the heap to settle
 TRACED = 3  # discarded blocks with all instruments, before the first round
+SHORTEST, SHARES = 8, 12  # steps of a short script at least; blocks into which its steps are divided
 LEAST = 2  # rounds that an interval needs
 BLOCKS = 2, 10, 20  # until memory is settled: with very few steps, with few, with many
 STARTED = 6  # blocks on the heap that the program starts with
@@ -139,6 +140,8 @@ class ScriptObserver(Observer):
         self.patience, self.skip = max(HANGS, 50 * took), int(took < SHORT)
         self.count = self.traced = max(1, round(rounds.BLOCK / max(took, 1e-9)))
         self.steps = max(TIGHT, self.script.seconds) / took
+        if self.script.expected:
+            self.steps, self.count, self.tries = 0.0, max(1, self.script.expected // SHARES - 1), 1
         settling = BLOCKS[(self.steps >= FEW_STEPS) + (self.steps >= SOME)]
         about = self.script.seconds, self.say, settling, self.least_rounds()
         ends.report_slow(step, self.count + self.skip, *about)
@@ -238,7 +241,7 @@ class ScriptObserver(Observer):
         with self.record_end():
             for look in order.sample(looks, len(looks)):
                 look()
-            if number % SELDOM == 0:
+            if number % SELDOM == 0 and not self.script.expected:
                 if self.torch:
                     self.traced_level("P1", spans=True)
                 if self.sampler:
@@ -325,7 +328,11 @@ class ScriptObserver(Observer):
         if end.how == "usage":
             raise UsageError(end.reason)
         if count < LEAST:
-            raise LaunchError(f"{self.script.name}: {ends.early(end, self.recording.program, self.script)}")
+            text = f"{self.script.name}: {ends.early(end, self.recording.program, self.script)}"
+            steps = max(end.steps, self.taken)
+            if end.how == "ended" and not end.reason and not self.script.expected and (steps >= SHORTEST or self.torch):
+                raise ends.Short(text, steps if steps >= SHORTEST else 0)
+            raise LaunchError(text)
 
     def finish(self) -> None:
         """Read the last samples while the process is alive: perf needs it to resolve symbols."""

@@ -38,6 +38,7 @@ class Script:
     knock_out: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[str] = ()  # changes that the agent makes before it watches, see macro/agent/trials.py
+    expected: int = 0  # steps that a short script takes, of which all are watched; 0: it runs for longer
     module: str | None = None  # run as `python -m` runs it, instead of a file
 
     @property
@@ -68,8 +69,13 @@ class Program(JsonChild):
 
     def __init__(self, script: Script, folder: Path, output: IO[bytes], errors: IO[bytes]) -> None:
         file = None if script.module else str(script.path)
-        about = {"script": file, "module": script.module, "arguments": list(script.arguments), "step": script.step}
-        about["trials"] = list(script.trials)
+        about: dict[str, object] = {
+            "script": file,
+            "module": script.module,
+            "arguments": list(script.arguments),
+            "step": script.step,
+        }
+        about |= {"trials": list(script.trials), "short": bool(script.expected)}
         with tempfile.NamedTemporaryFile("w", prefix="script-", suffix=".json", dir=folder, delete=False) as job:
             json.dump({**about, "stop": script.stop, "wait": script.patience}, job)
         environment = os.environ | perf.NAMED | {"KINETO_LOG_LEVEL": "6"} | heap.variables(script.heap or "default")

@@ -6,18 +6,20 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from kernels.errors import Unavailable
 from macro.timing.entry import is_reported
 from macro.watching import ends, load, perf, rounds, trials
-from macro.watching.ends import Ended
+from macro.watching.ends import Ended, Short
 from macro.watching.program import FEW_STEPS, LEAST, SOME, Say, ScriptObserver
 from macro.watching.recording import Recording
 from macro.watching.script import Program, Script
 from reports.units import counted
+
+UNKNOWN = 40  # steps that are expected of a short script whose steps were not counted
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,28 @@ def watch(
     keep: Callable[[Sequence[Recording]], None],
     after: After | None = None,
 ) -> list[Recording]:
-    """Run the scripts in turns until enough of their steps were watched. Raises SuiteError.
+    """Run the scripts in turns until enough of their steps were watched; short ones once more. Raises SuiteError.
 
     `keep` receives the recordings so far, now and then; `after` chooses what is measured
     after the rounds; `streams`: for the scripts' output and errors.
     """
+    try:
+        return _watched(scripts, folder, streams, say, keep, after)
+    except Short as short:
+        forward = None if short.steps else "forward"
+        say(f"{short}; it is run once more, and watched from its first step on")
+        again = [replace(x, expected=short.steps or UNKNOWN, step=x.step or forward) for x in scripts]
+        return _watched(again, folder, streams, say, keep, after)
+
+
+def _watched(
+    scripts: Sequence[Script],
+    folder: Path,
+    streams: tuple[IO[bytes], IO[bytes]],
+    say: Say,
+    keep: Callable[[Sequence[Recording]], None],
+    after: After | None,
+) -> list[Recording]:
     began = time.monotonic()
     with ExitStack() as stack:
         looks: list[ScriptObserver] = []

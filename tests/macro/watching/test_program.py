@@ -266,7 +266,7 @@ def test_load_and_perfs_processor_time_are_recorded(
     kg.write(recording, path)
     (process,) = kg.read(path).processes
     assert [x[:3] for x in process.load] == [(0.008, 0.002, 1.0)] * FEWEST
-    assert load.company(process.load) == pytest.approx(1 / process.load[0].seconds)
+    assert load.company(process.load) is None and load.company([Load(0.9, 0.1, 0.5, 2.0)]) == 0.25
 
 
 @pytest.mark.parametrize(("faults", "taken"), [([], 1), ([0, 9999], 2), ([9999] * 99, ScriptObserver.tries)])
@@ -318,6 +318,23 @@ def test_the_whole_time_is_said_with_its_parts() -> None:
         "about 57 s in all: 20 s of watching, 13 s until memory use is stable, 24 s for operations by themselves and "
         "ceilings (this machine is busy: work takes 3.0 times as long as on an idle one)"
     )
+
+
+def test_a_short_script_is_watched_once_more_from_its_first_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fakes, given, heard = (
+        [Program(BEGUN, HELLO, most=x, last=ended("ended", steps=30)) for x in (3, 9)],
+        list[Script](),
+        list[str](),
+    )
+    monkeypatch.setattr(scripts, "Program", lambda script, *_: (given.append(script), fakes[len(given) - 1])[1])
+    monkeypatch.setattr(perf, "missing", lambda: "")
+    monkeypatch.setattr(rounds, "Sampler", lambda pid, folder: Sampler(fakes[len(given) - 1]))
+    (recording,) = watch([SCRIPT], tmp_path, (io.BytesIO(), io.BytesIO()), heard.append, lambda _: None)
+    assert given[0].expected == 0 and given[1].expected >= 30
+    assert any("is run once more" in text for text in heard)
+    assert len(recording.processes[0].levels["P3"]) == 2
 
 
 def test_long_steps_take_longer_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

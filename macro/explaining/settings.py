@@ -94,6 +94,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "sparse": _sparse(breakdown),
         "several": breakdown.threads > 1,
         "many": breakdown.threads > (seen.get("cores") or breakdown.threads),
+        "thin": "thin product" in breakdown.called,
         "averaged": _together(breakdown, "_softmax", "mean"),
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),

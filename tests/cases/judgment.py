@@ -88,13 +88,14 @@ def cause_faults(cause: Mapping[str, Any], document: Document) -> Iterator[str]:
 
 
 def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
-    """Yield advice that is missing, and advice that is wrong for the script."""
+    """Yield advice that is missing, and advice that is wrong for the script; what was made and saved is not."""
     if not case.advice:
         return
     named = advised(sentences)
     must, may = case.advice.get("must", ()), (*case.advice.get("may", ()), *ALWAYS)
     yield from (f"not advised: {x}" for x in must if x not in named)
-    yield from (f"advised: {x}" for x in named if x not in must and x not in may)
+    unproven = (x for x, text in named.items() if "made here" not in text)
+    yield from (f"advised: {x}" for x in unproven if x not in must and x not in may)
 
 
 def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]:

@@ -103,6 +103,9 @@ def of_symbol(symbol: str, module: str) -> str:
     return f"{UNKNOWN}: {base.strip('[]') or 'no module'}"
 
 
+MOVES = ("cast", "indexing", "sorting")  # operations whose kernels copy
+
+
 def joined(symbol: str, span: str | None) -> str:
     """Return the kind of a sample of kind `symbol` inside a span of kind `span`.
 
@@ -118,6 +121,8 @@ def joined(symbol: str, span: str | None) -> str:
     if find(span).inclusive:  # its products and what it calls are parts of it, and copies are changes of layout
         parts = {"gemm": span, "dispatch": span, "copy": "layout reorder"}
         return span if unnamed else parts.get(symbol, span if find(symbol).renamed else symbol)
+    if symbol == "copy" and span in MOVES:
+        return span
     if not (find(symbol).renamed or unnamed):
         return symbol
     if span == "gemm":

@@ -169,7 +169,7 @@ ATTENTION = (cell("forward", "gemm", 0.03, Operation("bmm", 0.03, 2, "8×64×64"
         ("need_weights=False", {"baddbmm": "net", "_softmax": "net", "mean": "net"}, "100 ms"),
         ("padded, not packed", {"_pack_padded_sequence": "(x)", "lstm": "net"}, "100 ms"),
         ("padded, not packed", {"lstm": "net"}, None),
-        ("nn.LSTM in place of LSTMCell", {"gru_cell": "net"}, "100 ms"),
+        ("nn.LSTM in place of LSTMCell", {"gru_cell": "net"}, "150 ms"),
         ("one product, not a broadcast", {"expand": "x", "thin product": "net"}, "100 ms"),
         ("one product, not a broadcast", {"thin product": "net"}, None),
         ("nn.Conv2d in place of unfold", {"im2col": "net"}, "100 ms"),

@@ -39,6 +39,7 @@ class Try:
     phases: Sequence[str] = ()  # phases, likewise
     called: Sequence[str] = ()  # operations, likewise
     needs: Sequence[str] = ()  # operations that a step must call, alternatives with |
+    often: int = 1  # calls of each of these in a step, at least
     together: Sequence[str] = ()  # the same, in one module, whose time it saves at most
     axes: int = 0  # of the inputs of operations in `called` and `needs`; 0: any
     line: str = ""  # pattern of the source lines whose time it saves at most
@@ -68,7 +69,7 @@ class Try:
     def _paths(self, breakdown: Breakdown, names: str, axes: int = 0) -> set[str]:
         """Return the modules that call one of these operations, on inputs of so many axes."""
         places = [breakdown.called[name] for name in names.split("|") if name in breakdown.called]
-        return {path for x in places for path in x.paths if axes in (0, x.axes)}
+        return {path for x in places for path in x.paths if axes in (0, x.axes) and x.calls >= self.often}
 
     def _of(self, cell: Part) -> float:
         """Return the seconds of a cell that the remedy may save."""

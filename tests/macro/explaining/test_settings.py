@@ -177,7 +177,7 @@ ATTENTION = (cell("forward", "gemm", 0.03, Operation("bmm", 0.03, 2, "8×64×64"
 )
 def test_forms_that_were_missed_bound_their_modules(words: str, called: dict[str, str], bound: str | None) -> None:
     cells = (*TRAINING[:2], replace(TRAINING[2], path="opt"), replace(TRAINING[0], path="other"))
-    report = advised(step(cells, called={name: CalledIn((path,), 2, 1) for name, path in called.items()}))
+    report = advised(step(cells, called={name: CalledIn((path,), 2, 9) for name, path in called.items()}))
     assert (f"To try: {words}: saves at most {bound} of a step" in report) if bound else words not in report
 
 
@@ -192,3 +192,7 @@ def test_bf16_and_threads_depend_on_the_processor_and_the_cores() -> None:
     waiting = (cell("forward", "spin", 0.04), *TRAINING)
     assert "fewer threads: saves at most 40.0 ms" in advised(step(waiting, threads=2))
     assert "fewer threads" not in advised(step(waiting, threads=1))
+
+
+def test_a_cell_that_a_step_calls_once_is_no_sequence() -> None:
+    assert "LSTMCell" not in advised(step(called={"gru_cell": CalledIn(("net",), 2, 1)}))

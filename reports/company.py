@@ -15,7 +15,8 @@ def disturbs(breakdown: Breakdown) -> bool:
     if breakdown.company is None or breakdown.company <= busy.OTHERS:
         return False
     cores = (breakdown.program.get("settings") or {}).get("cores") or math.inf
-    return bool(cores - breakdown.company < min(breakdown.threads, cores))
+    threads = min(breakdown.threads, cores)
+    return bool(breakdown.company - (cores - threads) > busy.OTHERS * threads)
 
 
 def sentences(breakdown: Breakdown) -> list[str]:

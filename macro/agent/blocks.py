@@ -48,6 +48,7 @@ class Blocks:
         self.gate: Any = None
         self.raised, self.over, self.later = 0, False, False
         self.knocked: dict[str, Any] = {}  # knock-outs and trials, by the name that a block gives as `without`
+        self.applied: Any = None  # the knock-out or trial of the open block
         self.refused: dict[str, str | None] = {}  # {path: reason}
         self.looked = False  # whether the previous block had spans
         self.talk: library_talk.Talk | None = None  # verbose output of libraries
@@ -62,7 +63,7 @@ class Blocks:
     def _collected(self, phase: str, about: dict[str, Any]) -> None:
         if phase == "start":
             self.collecting = time.monotonic_ns()
-        elif self.request is not None and self.clocks is not None:
+        elif self.request is not None and self.clocks is not None and not self.skip and not self.later:
             self.collections[0] += 1
             self.collections[1] += time.monotonic_ns() - self.collecting
 
@@ -147,7 +148,8 @@ class Blocks:
             self.denormals = denormals.Denormals(self.spans.torch)
             self.denormals.start()
         if request.get("without"):
-            self.knocked[request["without"]].apply()
+            self.applied = self.knocked[request["without"]]
+            self.applied.apply()
         if request.get("lines") is not None:
             until = request["until"] or math.inf
             self.lines = lines.Lines(request["lines"], until, lambda: self.clocks[0] if self.clocks else None)
@@ -160,8 +162,6 @@ class Blocks:
         clocks = recorder.blocked()
         load = recorder.ran_and_queued(self.block_clocks, clocks)
         sampled = self._stop_looking()
-        if self.request.get("without"):
-            self.knocked[self.request["without"]].undo()
         self.looked = bool(self.request["spans"] and self.spans)
         traced = self.spans.events() if self.looked else None
         blocked = recorder.waited(self.block_clocks, clocks)
@@ -186,7 +186,7 @@ class Blocks:
         """Prepare a trial; return the reason if it is refused."""
         try:
             self.knocked[name] = trials.trial(self.spans.torch, name)
-        except (knock_out.Refused, AttributeError) as error:
+        except Exception as error:  # of odd optimizers and modules, too
             return str(error)
         return None
 
@@ -199,7 +199,8 @@ class Blocks:
         return {"reason": None, "warm": warm, "cold": cold}
 
     def _stop_looking(self) -> list[list[Any]]:
-        """Stop all instruments; return the sampled lines."""
+        """Undo a knock-out or trial and stop all instruments; return the sampled lines."""
+        self.undo()
         sampled, self.lines = self.lines.stop() if self.lines else [], None
         self.printed, self.talk = self.talk.stop() if self.talk else "", None
         self.counts, self.denormals = self.denormals.stop() if self.denormals else {}, None
@@ -210,6 +211,12 @@ class Blocks:
         if self.spans:
             self.spans.stop()
         return sampled
+
+    def undo(self) -> None:
+        """Undo the knock-out or trial of an open block."""
+        applied, self.applied = self.applied, None
+        if applied is not None:
+            applied.undo()
 
     def leave(self) -> None:
         """Stop the instruments of an open block when the program ends or fails."""

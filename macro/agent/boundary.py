@@ -112,11 +112,14 @@ class Optimizers:
         if len(self.open) > 1:
             return None
         self._enter(optimizer)
-        if len(args) > 1 and callable(args[1]):
+        if len(args) > 1 and self._is_closure(args[1]):
             return (args[0], self._closure(args[1], optimizer), *args[2:]), kwargs
-        if callable(kwargs.get("closure")):
+        if self._is_closure(kwargs.get("closure")):
             return args, {**kwargs, "closure": self._closure(kwargs["closure"], optimizer)}
         return None
+
+    def _is_closure(self, value: Any) -> bool:
+        return callable(value) and not isinstance(value, self.torch.nn.Module)  # some optimizers take a module
 
     def _closure(self, function: Any, optimizer: Any) -> Any:
         """Return an optimizer's closure in a span; where its step is long, each call but the first ends a step."""

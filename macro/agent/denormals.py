@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import names  # beside this file
+import torch_modules
 
 
 class Denormals:
@@ -13,16 +14,16 @@ class Denormals:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.handle: Any = None
+        self.hooks: Any = None
         self.counts: dict[str, list[int]] = {}  # denormal numbers and all, by what holds them
 
     def start(self) -> None:
         """Begin to count the outputs of modules that have no module below them."""
-        self.handle = self.torch.nn.modules.module.register_module_forward_hook(self._output)
+        self.hooks = torch_modules.Hooks(self.torch, lambda *_: None, self._output)
 
     def stop(self) -> dict[str, list[int]]:
         """Return the counts, with those of what optimizers hold."""
-        self.handle.remove()
+        self.hooks.remove()
         for optimizer in names.instances(self.torch.optim.Optimizer):
             for what, x in _held(optimizer):
                 self._count(what, x)
@@ -33,10 +34,13 @@ class Denormals:
             self._count("activations", output)
 
     def _count(self, what: str, x: Any) -> None:
-        if x.is_floating_point() and x.layout is self.torch.strided and x.device.type == "cpu":
-            size, kept = x.detach().abs(), self.counts.setdefault(what, [0, 0])
-            kept[0] += int(((size < self.torch.finfo(x.dtype).tiny) & (size > 0)).sum())
-            kept[1] += x.numel()
+        try:
+            if x.is_floating_point() and x.layout is self.torch.strided and x.device.type == "cpu":
+                size, kept = x.detach().abs(), self.counts.setdefault(what, [0, 0])
+                kept[0] += int(((size < self.torch.finfo(x.dtype).tiny) & (size > 0)).sum())
+                kept[1] += x.numel()
+        except Exception:  # under vmap, of fake tensors, of types without arithmetic
+            return
 
 
 def _held(optimizer: Any) -> Iterator[tuple[str, Any]]:

@@ -107,6 +107,7 @@ class Watching:
 
     def _forked(self) -> None:
         self.blocks.pid = self.boundary.pid = -1  # a child of the script has no driver
+        self.blocks.undo()
         if self.blocks.talk:
             self.blocks.talk.forked()
 

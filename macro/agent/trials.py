@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 
 import boundary  # beside this file
 import names
+import torch_modules
 from knock_out import Refused
 
 
 def trial(torch: Any, name: str) -> Any:
     """Return a trial by its name, such as `threads=2`, `anomaly=off` or `fused`. Raises Refused."""
     what, _, value = name.partition("=")
+    if name not in KEEP_COMPILED and compiled():
+        raise Refused(AGAIN)
     if what == "threads":
         return Switch(torch.set_num_threads, torch.get_num_threads(), int(value))
-    if name in RECOMPILED and "torch._dynamo" in sys.modules and compiled():
-        raise Refused("a compiled module would be compiled again")
     if name not in TRIALS:
         raise Refused(f"no trial {name}")
     return TRIALS[name](torch)
@@ -38,6 +39,20 @@ class Switch:
         self.put(self.before)
 
 
+def _deterministic(torch: Any) -> Callable[[bool], None]:
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    return lambda on: torch.use_deterministic_algorithms(on, warn_only=warns)
+
+
+class Flush(Switch):
+    """Denormal numbers as zero, in the thread that calls. Raises Refused with several threads."""
+
+    def __init__(self, torch: Any) -> None:
+        super().__init__(torch.set_flush_denormal, False, True)
+        if torch.get_num_threads() > 1:
+            raise Refused("threads that exist already would not flush")
+
+
 def make(torch: Any, wanted: list[str]) -> dict[str, str]:
     """Make changes for good; return what the process then is, by flag. Raises Refused."""
     flags: dict[str, str] = {}
@@ -49,17 +64,19 @@ def make(torch: Any, wanted: list[str]) -> dict[str, str]:
 
 
 def compiled() -> bool:
-    """Return whether a module of the script is compiled."""
-    return bool(names.instances(sys.modules["torch._dynamo"].OptimizedModule))
+    """Return whether the script has compiled code."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo and dynamo.counters.get("frames"))
 
 
 class Frozen:
-    """Objects that exist, left out of garbage collections."""
+    """Objects that exist, left out of garbage collections. Raises Refused where the script has frozen some."""
 
     flags: ClassVar[dict[str, str]] = {"gc": "frozen"}
 
     def __init__(self, torch: Any) -> None:
-        pass
+        if gc.get_freeze_count():
+            raise Refused("the script freezes objects itself")
 
     def apply(self) -> None:
         gc.collect()
@@ -75,21 +92,21 @@ class Form:
     def __init__(self, torch: Any, form: str) -> None:
         self.form, self.flags = form, {"optimizer": form}
         every = [(x, group) for x in names.instances(torch.optim.Optimizer) for group in x.param_groups]
-        pairs = [(x, group) for x, group in every if form in group and not group[form]]
-        self.groups = [group for _, group in pairs]
-        self.before = [(group.get("fused"), group.get("foreach")) for group in self.groups]
-        if not self.groups:
+        pairs = [(x, group) for x, group in every if form in group and not group[form] and group["params"]]
+        if not pairs:
             raise Refused(f"no optimizer has a {form} form that it does not use")
+        self.groups = [group for _, group in pairs]
+        self.before = [{name: group[name] for name in FORMS if name in group} for group in self.groups]
         for optimizer, group in pairs:
             _check(torch, optimizer, group, form)
 
     def apply(self) -> None:
-        for group in self.groups:
-            group["fused"], group["foreach"] = self.form == "fused", self.form == "foreach"
+        for group, before in zip(self.groups, self.before):
+            group.update({name: name == self.form for name in before})
 
     def undo(self) -> None:
-        for group, (fused, foreach) in zip(self.groups, self.before):
-            group["fused"], group["foreach"] = fused, foreach
+        for group, before in zip(self.groups, self.before):
+            group.update(before)
 
 
 class ChannelsLast:
@@ -103,8 +120,12 @@ class ChannelsLast:
         self.filters = [x.weight for x in self.layers]
         self.states = [x.state for x in names.instances(torch.optim.Optimizer)]
         last = torch.channels_last
-        if not self.filters or all(x.is_contiguous(memory_format=last) for x in self.filters if max(x.shape[2:]) > 1):
+        if not all(x.is_contiguous() for x in self.filters):
+            raise Refused("filters are stored as NHWC")
+        if all(x.is_contiguous(memory_format=last) for x in self.filters):
             raise Refused("no filter is stored as NCHW")
+        if any(x.is_shared() for x in self.filters):
+            raise Refused("filters are shared with other processes")
 
     def apply(self) -> None:
         self._store(self.torch.channels_last)
@@ -137,19 +158,19 @@ class Bfloat16:
     flags: ClassVar[dict[str, str]] = {"autocast": "bfloat16"}
 
     def __init__(self, torch: Any) -> None:
-        self.torch, self.handles = torch, list[Any]()
+        self.torch = torch
+        self.hooks: Any = None
         self.open: Any = None
+        try:
+            torch.is_autocast_enabled("cpu")
+        except TypeError:
+            raise Refused("this PyTorch reports no autocast of a CPU") from None
 
     def apply(self) -> None:
-        kind = self.torch.nn.modules.module
-        self.handles = [
-            kind.register_module_forward_pre_hook(self._enter),
-            kind.register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self.hooks = torch_modules.Hooks(self.torch, self._enter, self._leave)
 
     def undo(self) -> None:
-        for handle in self.handles:
-            handle.remove()
+        self.hooks.remove()
         if self.open is not None:  # a call was left by an exception
             self.open[1].__exit__(None, None, None)
             self.open = None
@@ -164,8 +185,10 @@ class Bfloat16:
             return None
         self.open[1].__exit__(None, None, None)
         self.open = None
-        low = getattr(output, "dtype", None) is self.torch.bfloat16
-        return output.float() if low else None
+        return self.torch.utils._pytree.tree_map(self._single, output)
+
+    def _single(self, x: Any) -> Any:
+        return x.float() if getattr(x, "dtype", None) is self.torch.bfloat16 else x
 
 
 class WholeBatches:
@@ -178,7 +201,7 @@ class WholeBatches:
         self.kind, self.dataset = data._utils.fetch._MapDatasetFetcher, data.TensorDataset
         self.collate, self.fetch = data.default_collate, data._utils.fetch._MapDatasetFetcher.fetch
         loaders = names.instances(data.DataLoader)
-        if not any(isinstance(x.dataset, self.dataset) and not x.num_workers for x in loaders):
+        if not any(type(x.dataset) is self.dataset and not x.num_workers for x in loaders):
             raise Refused("no loader without workers has a data set of tensors")
 
     def apply(self) -> None:
@@ -195,23 +218,26 @@ class WholeBatches:
 
 
 def _check(torch: Any, optimizer: Any, group: dict[str, Any], form: str) -> None:
-    """Step a like optimizer of one small parameter in this form. Raises Refused if that fails."""
+    """Check that an optimizer of one small parameter takes this form. Raises Refused if it does not."""
     if any(x.grad is not None and x.grad.is_sparse for x in group["params"]):
         raise Refused("a gradient is sparse")
     options = {name: x for name, x in group.items() if name in optimizer.defaults}
     like = torch.nn.Parameter(torch.ones(2, dtype=group["params"][0].dtype))
-    like.grad = torch.ones_like(like)
     try:
-        type(optimizer)([like], **{**options, "fused": form == "fused", "foreach": form == "foreach"}).step()
+        type(optimizer)([like], **{**options, **{name: name == form for name in FORMS if name in group}})
     except Exception as error:  # whatever the optimizer raises
         raise Refused(f"{type(error).__name__}: {error}") from None
 
 
-RECOMPILED = ("channels_last", "bf16")
+FORMS = ("fused", "foreach")  # keys of a group of parameters
+AGAIN = "compiled code would be compiled again"
+KEEP_COMPILED = ("gc", "flush", "batches")  # trials that change nothing for which a compiler has a guard
 TRIALS: dict[str, Callable[[Any], Any]] = {
-    "anomaly=off": lambda torch: Switch(torch.autograd.set_detect_anomaly, True, False),
-    "deterministic=off": lambda torch: Switch(torch.use_deterministic_algorithms, True, False),
-    "flush": lambda torch: Switch(torch.set_flush_denormal, False, True),
+    "anomaly=off": lambda torch: Switch(
+        lambda on: torch.autograd.set_detect_anomaly(on, torch.is_anomaly_check_nan_enabled()), True, False
+    ),
+    "deterministic=off": lambda torch: Switch(_deterministic(torch), True, False),
+    "flush": lambda torch: Flush(torch),
     "gc": Frozen,
     "fused": lambda torch: Form(torch, "fused"),
     "foreach": lambda torch: Form(torch, "foreach"),

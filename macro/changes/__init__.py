@@ -12,6 +12,8 @@ from kernels.errors import UsageError, choice
 from kernels.users import module_of, raised
 from macro.changes.base import Change, Step
 
+FORMS = ("fused", "foreach")  # trials that exclude each other
+
 
 @dataclass(frozen=True)
 class Named:
@@ -29,7 +31,8 @@ class Named:
     def refused(self, step: Step) -> str | None:
         """Return the reason why the change does not apply to `step`, or None."""
         if self._is_tried(step):
-            return "already applied" if self.change.trial in step.trials else None
+            forms = [x for x in step.trials if self.change.trial in FORMS and x in FORMS]
+            return f"the optimizer is already {forms[0]}" if forms else None
         if step.script is not None and self.change.code:
             return f"requires an edit of the script: {self.change.code}"
         try:

@@ -23,7 +23,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
         *company.sentences(breakdown),
         _step(breakdown),
         *_long(breakdown),
-        *_trend(breakdown),
+        *([] if company.disturbs(breakdown) else _trend(breakdown)),
         *settings.sentences(breakdown),
         *_as_started(breakdown),
         _kinds(breakdown),

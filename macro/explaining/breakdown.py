@@ -61,7 +61,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     if long:
         started_in = started_in and long_steps.regular(started_in, processes)
         processes = [long_steps.regular(process) for process in processes]
-    grown = trend.growth(processes[-1]) if processes else None
+    grown = trend.growth(processes[0]) if len(processes) == 1 else None
     attributions = [attribute(process, {}, recording.running) for process in processes]
     keys = sorted({key for attribution in attributions for key in attribution.cells})
     rounds = [attribution.by_round(keys) for attribution in attributions]
@@ -350,6 +350,8 @@ def _trials(blocks: Mapping[str, Sequence[float]]) -> Iterator[Trial]:
     plain = np.array(blocks.get("", ()))
     for name in (name for name in blocks if name):
         count = min(len(plain), len(blocks[name]))
+        if count < 2:  # the script ended
+            continue
         estimate = certain.estimate([plain[:count] - np.array(blocks[name][:count])])
         yield Trial(name, estimate.center, *certain.ends(estimate))
 

@@ -12,7 +12,6 @@ from macro.watching.recording import Called
 from reports.explanation import CalledIn
 
 THIN = "thin product"  # name of products of few columns whose left operand is one matrix for each of a batch
-MANY = 16  # modules that are kept of an operation
 
 
 def by_name(called: Sequence[Called]) -> dict[str, CalledIn]:
@@ -26,5 +25,5 @@ def by_name(called: Sequence[Called]) -> dict[str, CalledIn]:
             paths.setdefault(name, {})[where.path if where else OUTSIDE] = None
             axes[name] = max([axes.get(name, 0), *map(len, recorded.shapes)])
             calls[name] = calls.get(name, 0) + 1
-    kept = {name: tuple(of)[:MANY] for name, of in paths.items() if "::" not in name and not name.startswith("kg/")}
+    kept = {name: tuple(of) for name, of in paths.items() if "::" not in name and not name.startswith("kg/")}
     return {name: CalledIn(of, axes[name], calls[name]) for name, of in kept.items()}

@@ -15,6 +15,7 @@ from reports.units import seconds, signed
 
 FEW = 10  # times the numbers of a batch: a gradient is sparse if the table holds more
 MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
+LOADS = 0.02  # share of a step from which on its loader matters
 HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
 
 
@@ -79,14 +80,14 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         **_denormal(breakdown.program.get("denormals") or {}),
         "half": HALF,
         "cores": seen.get("cores") or breakdown.threads,
-        "idle": breakdown.threads < (seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
+        "idle": breakdown.threads < int(seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
         "from_where": _from_where(seen),
         "backward": "backward" in phases,
         "modules": "forward" in phases,
         "launched": not breakdown.program.get("threads_option")
         and seen.get("variables", {}).get("OMP_NUM_THREADS") == "1"
         and seen.get("cores", 1) >= 2,
-        "in_memory": bool(loaders) and any(cell.phase == "data" for cell in breakdown.cells),
+        "in_memory": bool(loaders) and _loading(breakdown) >= LOADS * breakdown.step["a"],
         "loader_workers": any(x["workers"] for x in seen.get("loaders", ())),
         "batch": loaders[0]["batch"] if loaders else 0,
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
@@ -105,15 +106,19 @@ def _from_where(seen: Mapping[str, Any]) -> str:
     """Return where a step's float64 came from."""
     if seen.get("default_dtype") == "float64":
         return ": torch.set_default_dtype"
-    if "parameters" not in seen:
+    if not seen.get("parameters"):
         return ""
     return ": parameters are float64" if "float64" in seen["parameters"] else ": an input is float64"
+
+
+def _loading(breakdown: Breakdown) -> float:
+    return sum(cell.a for cell in breakdown.cells if cell.phase == "data")
 
 
 def _collecting(counted: Mapping[str, float]) -> dict[str, Any]:
     """Return the share of all steps' time in garbage collections, their number and their mean in milliseconds."""
     count, total = counted.get("collections", 0), counted.get("collecting", 0.0)
-    share = total / counted["seconds"] if count else 0.0
+    share = total / counted["plain seconds"] if count else 0.0
     return {"collecting": share, "collections": count, "collection": 1e3 * total / max(1, count), "twentieth": 0.05}
 
 
@@ -127,9 +132,10 @@ def _denormal(counts: Mapping[str, Sequence[int]]) -> dict[str, Any]:
 def _sparse(breakdown: Breakdown) -> bool:
     """Return whether a step updates far more numbers than its batch takes from an embedding."""
     operations = [(cell.phase, x) for cell in breakdown.cells for x in cell.operations if x.shape]
-    taken = [_count(x.shape) for _, x in operations if x.name == "embedding_dense_backward"]
-    updated = [_count(x.shape) for phase, x in operations if phase == "update"]
-    return bool(taken and updated) and max(updated) > FEW * max(taken)
+    taken = [x.shape for _, x in operations if x.name == "embedding_dense_backward"]
+    updated = [x.shape for phase, x in operations if phase == "update"]
+    tables = [x for x in updated if any(x.rpartition("×")[2] == of.rpartition("×")[2] for of in taken)]
+    return bool(tables) and max(map(_count, tables)) > FEW * max(map(_count, taken))
 
 
 def _together(breakdown: Breakdown, *names: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from reports import company
 from reports.explanation import Breakdown, Part, Trial
 from reports.units import seconds
 
+AGAIN = "compiled"  # in the reason of a trial that is refused for the script's compiled code alone
 MOST = 4  # remedies that were not tried, at most
 TRIALS = 2  # trials of advice in a watched process, at most
 OVERHEAD = (
@@ -150,15 +152,18 @@ def sentences(breakdown: Breakdown) -> Iterator[str]:
     applicable = [(most, remedy, tried.get(remedy.trial.format(**facts))) for most, remedy in worth(breakdown)]
     good = [(trial.saves, remedy, trial) for _, remedy, trial in applicable if trial and trial.low > 0]
     untried = [x for x in applicable if x[2] is None]
+    script, words = breakdown.program["script"], breakdown.program.get("arguments", ())
+    arguments = f" -- {shlex.join(words)}" if words else ""
     for most, remedy, trial in (*sorted(good, key=_most), *sorted(untried, key=_most)[:MOST]):
-        whatif = f"python -m macro whatif {breakdown.program['script']} {remedy.change.format(**facts)}"
+        whatif = f"python -m macro whatif {script} {remedy.change.format(**facts)}{arguments}"
         measure = remedy.measure or (whatif if remedy.change and not trial else "")
         more = f" Measure: {measure}" if measure else ""
         effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
-        yield f"To try: {remedy.name}: {effect}. Do: {remedy.do}.{more}"
+        yield f"To try: {remedy.name}: {effect}. Do: {remedy.do.replace('<cores>', str(int(facts['cores'])))}.{more}"
     for _, remedy, trial in sorted(applicable, key=_most):
         if trial and trial.low <= 0:
-            yield f"Not worth it: {remedy.name} {settings.effect_of(trial)}."
+            few = trial.high < WORTH * breakdown.step["a"]
+            yield f"{'Not worth it' if few else 'Undecided'}: {remedy.name} {settings.effect_of(trial)}."
 
 
 def _most(advice: tuple[float, Try, Trial | None]) -> float:
@@ -167,8 +172,10 @@ def _most(advice: tuple[float, Try, Trial | None]) -> float:
 
 def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
     """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
-    facts = settings.facts_of(breakdown)
+    facts, refused = settings.facts_of(breakdown), breakdown.program.get("refused", {})
     for remedy in TRIES:
+        if AGAIN not in refused.get(remedy.trial.format(**facts), AGAIN):
+            continue  # it is so already, or cannot be
         if (most := remedy.most(breakdown, facts)) >= remedy.least * breakdown.step["a"]:
             yield most, remedy
 

@@ -75,7 +75,7 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
     breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
-    faults, error, system = _paging(step, say)
+    faults, error, system = _paging(step, say, recording.program.get("peak", 0))
     cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
@@ -96,12 +96,12 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
     )
 
 
-def _paging(step: Step, say: Say) -> tuple[float, float, float]:
+def _paging(step: Step, say: Say, peak: int) -> tuple[float, float, float]:
     """Return page faults of an untraced step, their error, and its system seconds, in several processes.
 
     Faults are a state of a process: its heap's layout decides, and a tracer's freed memory lessens them. The error is
     that of a difference of so many processes from two others, by Student's t, in units of a normal error."""
-    with ThreadPoolExecutor(min(cores(), PROCESSES)) as pool:
+    with ThreadPoolExecutor(max(1, min(cores(), PROCESSES, room_for(peak)))) as pool:
         pages = list(pool.map(lambda _: _process_paging(step, say), range(PROCESSES)))
     faults = [x for x, _ in pages]
     spread = stdev(faults) * math.sqrt(1 / PROCESSES + 1 / judged.UNCHANGED)
@@ -117,6 +117,8 @@ def _process_paging(step: Step, say: Say) -> tuple[float, float]:
             look.settle()
             for number in range(ROUNDS):
                 look.round(number, random.Random(0))
+            if look.gone:
+                raise LaunchError(look.gone)
             look.read()
             look.end()
     return fmean(look.watched.faulted["P0"]), fmean(look.watched.system)

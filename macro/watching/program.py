@@ -204,12 +204,16 @@ class ScriptObserver(Observer):
 
     def trials(self, names: Sequence[str], seconds: float) -> None:
         """Time steps as they are and with each trial that the script allows, in turns."""
-        there = [name for name in names if self._ask("tried", HANGS, do="try", name=name)["reason"] is None]
+        replies = {name: self._ask("tried", HANGS, do="try", name=name)["reason"] for name in names}
+        self.recording.program["refused"] = {name: reason for name, reason in replies.items() if reason}
+        there = [name for name, reason in replies.items() if reason is None]
         if there:
-            self.recording.program["trials"] = trials.in_turns(self._trial, there, seconds)
+            one_thread = self.one_thread and not any(name.startswith("threads=") for name in there)
+            kept = self.recording.program["trials"] = {}
+            trials.in_turns(partial(self._trial, one_thread), there, seconds, kept)
 
-    def _trial(self, name: str) -> list[float]:
-        return self.block(self.count, without=name or None).each(self.one_thread)
+    def _trial(self, one_thread: bool, name: str) -> list[float]:
+        return self.block(self.count, without=name or None).each(one_thread)
 
     def _knock(self) -> None:
         """Check that each parameter or module of --knock-out can be left out. Raises UsageError if not."""
@@ -305,7 +309,8 @@ class ScriptObserver(Observer):
         self.block_seconds = time.monotonic() - began
         block = reply.block(answer, before, load.others(), self.block_seconds)
         self.taken += count + skip
-        count_steps(self.recording.program, block.each(self.one_thread), answer["collections"])
+        plain = not (spans or samples or more)
+        count_steps(self.recording.program, block.each(self.one_thread), answer["collections"] if plain else None)
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
         return block
@@ -330,8 +335,9 @@ class ScriptObserver(Observer):
         if count < LEAST:
             text = f"{self.script.name}: {ends.early(end, self.recording.program, self.script)}"
             steps = max(end.steps, self.taken)
-            if end.how == "ended" and not end.reason and not self.script.expected and (steps >= SHORTEST or self.torch):
-                raise ends.Short(text, steps if steps >= SHORTEST else 0)
+            again = steps >= SHORTEST or (self.torch and not steps)
+            if again and end.how == "ended" and not end.reason and not self.script.expected:
+                raise ends.Short(text, steps)
             raise LaunchError(text)
 
     def finish(self) -> None:

@@ -21,12 +21,15 @@ def regular(each: Sequence[float]) -> list[float]:
     return [x for x in each if x <= least]
 
 
-def count(program: dict[str, Any], each: Sequence[float], collections: Sequence[int]) -> None:
-    """Add a block to a recording's numbers and seconds of steps, of long steps and of garbage collections."""
+def count(program: dict[str, Any], each: Sequence[float], collections: Sequence[int] | None) -> None:
+    """Add a block to a recording's numbers and seconds of steps and of long steps.
+
+    `collections` of garbage in the block: their number and nanoseconds; None: not of a plain block."""
     short = regular(each)
     added = {"steps": len(each), "long": len(each) - len(short), "seconds": sum(each)}
     kept = program.setdefault("counted", {})
-    added |= {"collections": collections[0], "collecting": collections[1] * 1e-9}
+    if collections is not None:
+        added |= {"collections": collections[0], "collecting": collections[1] * 1e-9, "plain seconds": sum(each)}
     for name, value in {**added, "long seconds": sum(each) - sum(short)}.items():
         kept[name] = kept.get(name, 0) + value
 

@@ -12,13 +12,14 @@ from macro.watching.regular import regular
 SHARE, FEWEST = 0.2, 6  # of the budget; turns, at least
 
 
-def in_turns(block: Callable[[str], Sequence[float]], names: Sequence[str], seconds: float) -> dict[str, list[float]]:
-    """Return seconds of a step by trial and block, "" as the script is; `block(name)`: seconds of its steps."""
+def in_turns(
+    block: Callable[[str], Sequence[float]], names: Sequence[str], seconds: float, kept: dict[str, list[float]]
+) -> None:
+    """Add seconds of a step to `kept`, by trial and block, "" as the script is; `block(name)`: seconds of its steps."""
     for name in names:
         block(name)  # the first block of a trial allocates
     order, end = random.Random(0), time.monotonic() + seconds
-    kept: dict[str, list[float]] = {name: [] for name in ("", *names)}
+    kept.update((name, []) for name in ("", *names))
     while time.monotonic() < end or len(kept[""]) < FEWEST:
         for name in order.sample(list(kept), len(kept)):
             kept[name].append(fmean(regular(block(name))))
-    return kept

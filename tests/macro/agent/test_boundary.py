@@ -99,3 +99,11 @@ def test_hooks_set_within_a_call_take_no_inner_module_for_the_outermost(boundary
         assert forward.root is outer and set(ends.ends) == {"call of outer"}
     finally:
         forward.remove()
+
+
+def test_a_module_that_an_optimizer_takes_is_no_closure(boundary: ModuleType) -> None:
+    net = nn.Linear(2, 2)
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    hooks = boundary.Optimizers(torch, Ends())
+    assert hooks.before(opt, (opt, net), {}) is None
+    hooks.after(opt, (opt, net), {})

@@ -191,3 +191,53 @@ def test_a_frozen_heap_is_left_out_of_collections() -> None:
     assert gc.get_freeze_count() > 1000
     trial.undo()
     assert gc.get_freeze_count() == 0
+
+
+def test_switches_restore_their_second_value() -> None:
+    trials = importlib.import_module("trials")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    trial = trials.trial(torch, "deterministic=off")
+    trial.apply()
+    assert not torch.are_deterministic_algorithms_enabled()
+    trial.undo()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    torch.autograd.set_detect_anomaly(True, check_nan=False)
+    off = trials.trial(torch, "anomaly=off")
+    off.apply()
+    off.undo()
+    assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
+    torch.autograd.set_detect_anomaly(False)
+
+
+def test_a_block_that_is_given_up_undoes_its_trial() -> None:
+    blocks = importlib.import_module("blocks")
+    done: list[str] = []
+    held = blocks.Blocks(None, None, "never")
+    held.applied = type("Applied", (), {"undo": lambda self: done.append("undone")})()
+    held.request = {"spans": False}
+    held.leave()
+    assert done == ["undone"] and held.applied is None
+    gc.callbacks.remove(held._collected)
+
+
+def test_an_optimizer_without_a_fused_form_takes_foreach_alone() -> None:
+    trials = importlib.import_module("trials")
+    weights = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.RMSprop([weights], 0.1)
+    keys = set(optimizer.param_groups[0])
+    trials._check(torch, optimizer, optimizer.param_groups[0], "foreach")
+    trial = trials.Form(torch, "foreach")
+    trial.apply()
+    assert optimizer.param_groups[0]["foreach"] is True
+    trial.undo()
+    assert set(optimizer.param_groups[0]) == keys and optimizer.param_groups[0]["foreach"] is None
+
+
+def test_compiled_code_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = importlib.import_module("trials")
+    monkeypatch.setattr(trials, "compiled", lambda: True)
+    with pytest.raises(trials.Refused, match="compiled again"):
+        trials.trial(torch, "bf16")
+    with pytest.raises(trials.Refused, match="no loader"):
+        trials.trial(torch, "batches")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from macro.explaining import advice, settings, tries
+from macro.explaining.kinds import KINDS
+from macro.explaining.modules import PHASES
 from reports.explanation import Breakdown, CalledIn, Line, Operation, Part, Trial
 from tests.explanations import breakdown
 
@@ -16,7 +18,7 @@ QUIET: dict[str, Any] = {
     "default_dtype": "float32", "loaders": [], "variables": {},
     "optimizers": [{"kind": "Adam", "tensors": 4, "fused": None, "foreach": None, "fusible": True}],
 }  # fmt: skip
-COUNTED = {"collections": 4, "collecting": 0.25, "seconds": 1.0}
+COUNTED = {"collections": 4, "collecting": 0.25, "plain seconds": 1.0}
 LOADER = {"workers": 0, "batch": 64}
 STEP = 0.1  # seconds
 
@@ -170,8 +172,8 @@ ATTENTION = (cell("forward", "gemm", 0.03, Operation("bmm", 0.03, 2, "8×64×64"
         ("padded, not packed", {"_pack_padded_sequence": "(x)", "lstm": "net"}, "100 ms"),
         ("padded, not packed", {"lstm": "net"}, None),
         ("nn.LSTM in place of LSTMCell", {"gru_cell": "net"}, "150 ms"),
-        ("one product, not a broadcast", {"expand": "x", "thin product": "net"}, "100 ms"),
-        ("one product, not a broadcast", {"thin product": "net"}, None),
+        ("one product, not a broadcast", {"expand": "net", "thin product": "net"}, "100 ms"),
+        ("one product, not a broadcast", {"thin product": "net", "expand": "x"}, None),
         ("nn.Conv2d in place of unfold", {"im2col": "net"}, "100 ms"),
     ],
 )
@@ -196,3 +198,15 @@ def test_bf16_and_threads_depend_on_the_processor_and_the_cores() -> None:
 
 def test_a_cell_that_a_step_calls_once_is_no_sequence() -> None:
     assert "LSTMCell" not in advised(step(called={"gru_cell": CalledIn(("net",), 2, 1)}))
+
+
+def test_rules_name_kinds_and_phases_that_exist() -> None:
+    assert {kind for remedy in tries.TRIES for kind in remedy.kinds} <= {kind.name for kind in KINDS}
+    assert {phase for remedy in tries.TRIES for phase in remedy.phases} <= {"", *PHASES}
+
+
+def test_a_refused_trial_is_no_advice_but_of_compiled_code() -> None:
+    program = {**breakdown().program, "settings": QUIET}
+    for reason, there in (("a gradient is sparse", False), ("compiled code would be compiled again", True)):
+        of = replace(step(), program={**program, "refused": {"fused": reason}})
+        assert ("a fused optimizer" in advised(of)) is there

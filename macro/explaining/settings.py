@@ -15,6 +15,7 @@ from reports.units import seconds, signed
 
 FEW = 10  # times the numbers of a batch: a gradient is sparse if the table holds more
 MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
+TINY = 0.4  # share of a step in what its calls cost, from which on fewer calls are advised
 LOADS = 0.02  # share of a step from which on its loader matters
 HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
 
@@ -97,6 +98,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "many": breakdown.threads > (seen.get("cores") or breakdown.threads),
         "thin": "thin product" in breakdown.called,
         "averaged": _together(breakdown, "_softmax", "mean"),
+        "tiny": sum(breakdown.share(kind) for kind in ("dispatch", "interpreter", "malloc")) >= TINY,
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }

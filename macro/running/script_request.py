@@ -135,7 +135,7 @@ def request(argv: Sequence[str]) -> ScriptRequest:
     if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
         rest = " ".join(words.what[1:])
         raise UsageError(f"{paths[1]}: give one or two scripts; the scripts' arguments follow --: {paths[0]} -- {rest}")
-    share = None if words.gate is None else _share(words, len(paths))
+    share = None if words.gate is None else _share(words, len(paths) + len(words.module or ()))
     words.runs = words.runs or (1 if share is None else PROCESSES)
     scripts = _scripts(words, paths, arguments)
     known = words.kernels, words.depth, outputs

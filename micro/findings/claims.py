@@ -21,8 +21,8 @@ class Claim:
     def beside(self, comparison: Comparison) -> str:
         """Format the claim beside a ratio: refuted if the interval of the ratio excludes it."""
         low, high = comparison.low, comparison.high
-        if low is None or high is None or low <= self.times <= high:
-            return f"{self}, inside this interval"
+        if (low is None or low <= self.times) and (high is None or self.times <= high):
+            return f"{self} is inside this interval"
         return f"{self} is refuted here: not {self.times:g} times, {units.ends(low, high)}"
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ class JsonChild:
         errors: IO[bytes] | None = None,
     ) -> None:
         (requests, self._to), (self._from, messages) = os.pipe(), os.pipe()
-        self._rest = b""
+        self._parts: list[bytes] = []
         try:
             self._process = subprocess.Popen(
                 [*words, str(requests), str(messages), str(os.getpid())],
@@ -91,8 +91,8 @@ class JsonChild:
 
     def _line(self, end: float) -> bytes | None:
         """Return the next line; None if it has not come by `end`."""
-        parts = [self._rest]  # joined once: a line may be of many megabytes
-        while b"\n" not in parts[-1]:
+        parts = self._parts  # joined once: a line may be of many megabytes
+        while not parts or b"\n" not in parts[-1]:
             left = end - time.monotonic()
             gone = self._process.poll() is not None  # a grandchild may hold the descriptor open
             if select.select([self._from], [], [], max(0.0, min(left, GLANCE)))[0]:
@@ -103,9 +103,9 @@ class JsonChild:
             elif gone:
                 raise self._death()
             elif left <= 0:
-                self._rest = b"".join(parts)
                 return None
-        line, _, self._rest = b"".join(parts).partition(b"\n")
+        line, _, rest = b"".join(parts).partition(b"\n")
+        self._parts = [rest]
         return line
 
     def _death(self) -> Died:

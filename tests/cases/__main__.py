@@ -13,7 +13,7 @@ from typing import Any
 from tests.cases import judgment, table, truth
 from tests.cases.court import Case, cases
 
-BUDGET = "20s"
+BUDGET, LONGEST = "20s", 400  # of watching; seconds of a command
 
 
 def judged(case: Case) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def judged(case: Case) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "document.json")
         words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]
-        report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False)
+        report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False, timeout=LONGEST)
         document = json.loads(path.read_text("utf-8")) if path.exists() else {}
     row = {"true": true, "minutes": (time.monotonic() - began) / 60}
     if not document:
@@ -34,9 +34,15 @@ def judged(case: Case) -> dict[str, Any]:
 def main(names: list[str]) -> int:
     """Judge the named cases, or all; keep their rows beside the others', and write the page."""
     rows = table.load()
+    if unknown := sorted(set(names) - {case.name for case in cases()}):
+        print(f"{', '.join(unknown)}: no such case", file=sys.stderr)
+        return 2
     wanted = [case for case in cases() if case.name in names or not names]
     for case in wanted:
-        rows[case.name] = judged(case)
+        try:
+            rows[case.name] = judged(case)
+        except (subprocess.SubprocessError, OSError) as error:
+            rows[case.name] = {"true": {"saving": 0.0}, "minutes": 0.0, "faults": [f"not judged: {error!r}"[:200]]}
         print(f"{case.name}: {'; '.join(rows[case.name]['faults']) or 'right'}", flush=True)
         table.save(rows, cases())
     wrong = [case for case in wanted if rows[case.name]["faults"]]

@@ -89,7 +89,7 @@ def _measure(scripts: list[Script], number: int, file: Path) -> None:
     pairs = [plain.run(scripts, SECONDS, PROCESSES * number + i) for i in range(PROCESSES)]
     document = asdict(gate.judged(pairs, ["old.py", "new.py"], SHARE))
     document["ratios"] = [math.exp(stats.estimate(x).center) for x in gate.logs(pairs)]
-    document["taken"] = load.taken([block for pair in pairs for block in pair.load])
+    document["taken"] = load.taken([block for pair in pairs for block in pair.load]) or 0.0
     part = file.with_suffix(".part")
     part.write_text(json.dumps(document), "utf-8")
     part.replace(file)

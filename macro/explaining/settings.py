@@ -16,7 +16,7 @@ from reports.units import seconds, signed
 FEW = 10  # times the numbers of a batch: a gradient is sparse if the table holds more
 MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
 TINY = 0.4  # share of a step in what its calls cost, from which on fewer calls are advised
-LOADS = 0.02  # share of a step from which on its loader matters
+LOADS = 0.02  # share of a step from which on its loader, or a trial's saving, matters
 HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
 
 
@@ -42,12 +42,12 @@ SETTINGS = [Setting(**row) for row in tomllib.loads(Path(__file__).with_suffix("
 
 
 def sentences(breakdown: Breakdown) -> Iterator[str]:
-    """Yield a sentence for each setting that holds, in the order of the table."""
+    """Yield a sentence for each setting that holds, but those that a trial has shown to cost nothing."""
     facts = facts_of(breakdown)
     tried = {} if company.disturbs(breakdown) else {trial.name: trial for trial in breakdown.trials}
     for setting in SETTINGS:
-        if setting.holds(facts):
-            trial = tried.get(setting.trial.format(**facts))
+        trial = tried.get(setting.trial.format(**facts))
+        if setting.holds(facts) and not (trial and trial.high < LOADS * breakdown.step["a"]):
             effect = f", which {effect_of(trial)}" if trial else ""
             yield f"Setting: {setting.text.format(**facts)}. Do: {setting.do.format(**facts)}{effect}."
 

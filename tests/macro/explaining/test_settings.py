@@ -91,12 +91,15 @@ def advised(of: Breakdown) -> str:
         ("less dropout", (cell("script", "random numbers", 0.05, Operation("normal_", 0.05, 1)),), False),
         (
             "channels last",
-            (cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×9×9")),),
+            (
+                cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×9×9")),
+                cell("forward", "dispatch", 0.0, Operation("conv2d", 0.0, 1)),
+            ),
             True,
         ),
         (
             "channels last",
-            (cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×9")),),
+            (cell("forward", "layout reorder", 0.05, Operation("mkldnn_convolution", 0.05, 1, "8×3×1×9")),),
             False,
         ),
         ("rows added as a whole", (cell("forward", "copy", 0.05, Operation("scatter_add_", 0.05, 1, "80×64")),), True),
@@ -146,7 +149,7 @@ def test_a_list_of_arrays_is_known_by_its_line() -> None:
     ("low", "words"),
     [
         (0.001, "To try: a fused optimizer: saves 2.00 ms [1.00 ms, 3.00 ms] of a step, made here."),
-        (-0.001, "Not worth it: a fused optimizer saves nothing for certain, made here: −2.00 ms [−3.00 ms, +1.00 ms]"),
+        (-0.001, "Undecided: a fused optimizer saves nothing for certain, made here: −2.00 ms [−3.00 ms, +1.00 ms]"),
     ],
 )
 def test_what_was_tried_is_said_with_its_saving(low: float, words: str) -> None:
@@ -210,3 +213,9 @@ def test_a_refused_trial_is_no_advice_but_of_compiled_code() -> None:
     for reason, there in (("a gradient is sparse", False), ("compiled code would be compiled again", True)):
         of = replace(step(), program={**program, "refused": {"fused": reason}})
         assert ("a fused optimizer" in advised(of)) is there
+
+
+def test_a_setting_that_costs_nothing_here_is_not_reported() -> None:
+    for high, there in ((0.001, False), (0.03, True)):
+        of = step(seen={"deterministic": True}, threads=2, trials=(Trial("deterministic=off", 0.0, -0.001, high),))
+        assert any("deterministic" in x for x in settings.sentences(of)) is there

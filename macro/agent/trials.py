@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -221,7 +222,8 @@ def _check(torch: Any, optimizer: Any, group: dict[str, Any], form: str) -> None
     """Check that an optimizer of one small parameter takes this form. Raises Refused if it does not."""
     if any(x.grad is not None and x.grad.is_sparse for x in group["params"]):
         raise Refused("a gradient is sparse")
-    options = {name: x for name, x in group.items() if name in optimizer.defaults}
+    taken = inspect.signature(type(optimizer)).parameters
+    options = {name: x for name, x in group.items() if name in optimizer.defaults and name in taken}
     like = torch.nn.Parameter(torch.ones(2, dtype=group["params"][0].dtype))
     try:
         type(optimizer)([like], **{**options, **{name: name == form for name in FORMS if name in group}})

@@ -241,3 +241,9 @@ def test_compiled_code_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
         trials.trial(torch, "bf16")
     with pytest.raises(trials.Refused, match="no loader"):
         trials.trial(torch, "batches")
+
+
+def test_adamw_whose_defaults_it_does_not_take_is_fused() -> None:
+    trials = importlib.import_module("trials")
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(3))], 0.1)
+    trials._check(torch, optimizer, optimizer.param_groups[0], "fused")

@@ -214,7 +214,7 @@ class Forward:
         self.root: Any = None
 
     def install(self) -> None:
-        self.hooks = torch_modules.Hooks(self.torch, lambda *_: None, self.after)
+        self.hooks = torch_modules.Hooks(self.torch, self.after)
 
     def remove(self) -> None:
         if self.hooks:

@@ -19,7 +19,7 @@ class Denormals:
 
     def start(self) -> None:
         """Begin to count the outputs of modules that have no module below them."""
-        self.hooks = torch_modules.Hooks(self.torch, lambda *_: None, self._output)
+        self.hooks = torch_modules.Hooks(self.torch, self._output)
 
     def stop(self) -> dict[str, list[int]]:
         """Return the counts, with those of what optimizers hold."""

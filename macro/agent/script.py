@@ -230,11 +230,8 @@ def ended(watching: Watching, job: dict[str, Any], channel: loop.Channel) -> tup
         while trace is not None and os.path.dirname(os.path.abspath(trace.tb_frame.f_code.co_filename)) == HERE:
             trace = trace.tb_next
         traceback.print_exception(kind, value, trace)
-        return (
-            "failed",
-            f"{_where(trace, job)}{loop.reason(error)}" + (f", while {tried} was tried" if tried else ""),
-            1,
-        )
+        during = f", while {tried} was tried" if tried else ""
+        return "failed", f"{_where(trace, job)}{loop.reason(error)}{during}", 1
 
 
 def _where(trace: Any, job: dict[str, Any]) -> str:

@@ -27,16 +27,16 @@ def fast(torch: Any, name: str) -> Any:
 
 
 class Hooks:
-    """Hooks before and after each call of any module, until `remove`.
+    """Hooks after, and if wanted before, each call of any module, until `remove`.
 
     A compiled module warns at each call that there are global hooks. These hooks do nothing there, so PyTorch's test
     for such hooks sees only the script's. Filtering the warning would not do: any change of the filters makes Python
     print the script's warnings again that it had printed once.
     """
 
-    def __init__(self, torch: Any, before: Any, after: Any) -> None:
+    def __init__(self, torch: Any, after: Any, before: Any = None) -> None:
         self.kind = torch.nn.modules.module
-        self.handles = [self.kind.register_module_forward_pre_hook(before)]
+        self.handles = [self.kind.register_module_forward_pre_hook(before)] if before else []
         try:
             self.handles.append(self.kind.register_module_forward_hook(after, always_call=True))
         except TypeError:  # PyTorch before 2.1
@@ -75,7 +75,7 @@ class Modules:
     def on(self) -> None:
         if self.hooks:
             return
-        self.hooks = Hooks(self.torch, self._enter, self._leave)
+        self.hooks = Hooks(self.torch, self._leave, self._enter)
         self.checkpoints.on()
 
     def off(self) -> None:

@@ -168,7 +168,7 @@ class Bfloat16:
             raise Refused("this PyTorch reports no autocast of a CPU") from None
 
     def apply(self) -> None:
-        self.hooks = torch_modules.Hooks(self.torch, self._enter, self._leave)
+        self.hooks = torch_modules.Hooks(self.torch, self._leave, self._enter)
 
     def undo(self) -> None:
         self.hooks.remove()

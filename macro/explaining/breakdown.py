@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from macro.explaining import advice, called, certain, gap, kinds, long_steps, modules, trend, witnesses
+from macro.explaining import advice, certain, gap, kinds, long_steps, modules, trend, witnesses
 from macro.explaining.attribute import Attribution, Key, attribute
 from macro.explaining.operation_work import Work, alone_command, work_of
 from macro.explaining.rows import ROLES
@@ -101,7 +101,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
         lines=_lines(recording.program.get("lines"), step.center),
-        called=called.by_name(recording.called),
+        called=work.places.by_name(),
         scale=scale,
         long=long,
         growth=grown,

@@ -12,6 +12,7 @@ from typing import Any
 
 from macro.explaining import modules
 from macro.explaining.attribute import Key
+from macro.explaining.called import THIN, Places
 from macro.explaining.kinds import of_operation
 from macro.explaining.operation_call import (
     LIST,
@@ -237,6 +238,7 @@ class Work:
     typed: dict[Key, dict[str, float]] = field(default_factory=dict)  # FLOP by data type
     far: dict[Key, float] = field(default_factory=dict)  # bytes of calls that exceed the last-level cache
     thin: dict[Key, float] = field(default_factory=dict)  # of these, bytes of products of few columns or rows
+    places: Places = field(default_factory=Places)
     shapes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)  # of calls, by row and operation
 
 
@@ -246,10 +248,13 @@ def work_of(called: Sequence[Called], cache: int = 0) -> Work:
     by_event = {id(x.event): x for x in called}
     for event, where, column in modules.placed([x.event for x in called]):
         key = ((where.row,) if where else (OUTSIDE,), column or "")
+        recorded, path = by_event[id(event)], where.path if where else OUTSIDE
+        call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
+        work.places.add(event.name.removeprefix("aten::"), path, recorded.shapes)
+        if thin(call) > 1:
+            work.places.add(THIN, path, recorded.shapes)
         if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
             continue
-        recorded = by_event[id(event)]
-        call = Call(event.name, recorded.shapes, recorded.types, recorded.arguments, recorded.strides)
         work.shapes.setdefault((key[0][0], event.name), Counter())[largest_shape(call)] += 1
         done = amount(call)
         if done is None:

@@ -17,7 +17,7 @@ FEW = 10  # times the numbers of a batch: a gradient is sparse if the table hold
 MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
 TINY = 0.4  # share of a step in what its calls cost, from which on fewer calls are advised
 LOADS = 0.02  # share of a step from which on its loader, or a trial's saving, matters
-HALF = 0.5  # share of the FLOP from which on a step counts as computed in float64
+HALF = 0.5  # share of the FLOP from which on a step counts as computed in float32
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Setting:
     text: str
     do: str
     when: Mapping[str, Any] = field(default_factory=dict)  # facts and their values; all must hold
-    more: Sequence[str] = ()  # two facts, of which the first must exceed the second
+    more: Sequence[Any] = ()  # a fact, and the fact or number that it must exceed
     trial: str = ""  # the name of the trial that makes it, formatted with the facts
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
         """Return whether the setting is to be reported; an unknown fact is no reason."""
         if any(facts.get(name) != value for name, value in self.when.items()):
             return False
-        more: list[Any] = [facts.get(name) for name in self.more]
+        more: list[Any] = [facts.get(x) if isinstance(x, str) else x for x in self.more]
         return None not in more and (not more or more[0] > more[1])
 
 
@@ -59,9 +59,8 @@ def effect_of(trial: Trial) -> str:
     return f"saves nothing for certain, made here: {signed(-trial.saves)} [{signed(-trial.high)}, {signed(-trial.low)}]"
 
 
-def trials(breakdown: Breakdown) -> list[str]:
+def trials(facts: Mapping[str, Any]) -> list[str]:
     """Return the names of the trials that would make the settings that hold."""
-    facts = facts_of(breakdown)
     return [x.trial.format(**facts) for x in SETTINGS if x.trial and x.holds(facts)]
 
 
@@ -79,7 +78,6 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "bf16": seen.get("bf16") is True,
         **_collecting(breakdown.program.get("counted") or {}),
         **_denormal(breakdown.program.get("denormals") or {}),
-        "half": HALF,
         "cores": seen.get("cores") or breakdown.threads,
         "idle": breakdown.threads < int(seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
         "from_where": _from_where(seen),
@@ -121,14 +119,14 @@ def _collecting(counted: Mapping[str, float]) -> dict[str, Any]:
     """Return the share of all steps' time in garbage collections, their number and their mean in milliseconds."""
     count, total = counted.get("collections", 0), counted.get("collecting", 0.0)
     share = total / counted["plain seconds"] if count else 0.0
-    return {"collecting": share, "collections": count, "collection": 1e3 * total / max(1, count), "twentieth": 0.05}
+    return {"collecting": share, "collections": count, "collection": 1e3 * total / max(1, count)}
 
 
 def _denormal(counts: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """Return the largest share of denormal numbers, and what holds it."""
     shares = {what: denormal / every for what, (denormal, every) in counts.items() if every}
     what = max(shares, key=shares.__getitem__, default="")
-    return {"denormal": shares.get(what, 0.0), "denormal_in": what, "hundredth": 0.01}
+    return {"denormal": shares.get(what, 0.0), "denormal_in": what}
 
 
 def _sparse(breakdown: Breakdown) -> bool:

@@ -43,7 +43,7 @@ class Try:
     needs: Sequence[str] = ()  # operations that a step must call, alternatives with |
     often: int = 1  # calls of each of these in a step, at least
     together: Sequence[str] = ()  # the same, in one module, whose time it saves at most
-    axes: int = 0  # of the inputs of operations in `called` and `needs`; 0: any
+    axes: int = 0  # of the inputs of operations in `needs`; 0: any
     line: str = ""  # pattern of the source lines whose time it saves at most
     when: Mapping[str, Any] = field(default_factory=dict)  # facts that must hold, see settings.py
     unless: Mapping[str, Any] = field(default_factory=dict)  # facts that must not
@@ -79,9 +79,7 @@ class Try:
             return 0.0
         if not self.called:
             return cell.a
-        return sum(
-            x.seconds for x in cell.operations if x.name in self.called and self.axes in (0, x.shape.count("×") + 1)
-        )
+        return sum(x.seconds for x in cell.operations if x.name in self.called)
 
 
 def kept(breakdown: Breakdown) -> tuple[float, bool]:
@@ -149,7 +147,7 @@ def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
 def sentences(breakdown: Breakdown) -> Iterator[str]:
     """Yield the remedies: those that saved most when tried, then the largest bounds, then what saved nothing."""
     tried, facts = {trial.name: trial for trial in breakdown.trials}, settings.facts_of(breakdown)
-    applicable = [(most, remedy, tried.get(remedy.trial.format(**facts))) for most, remedy in worth(breakdown)]
+    applicable = [(most, remedy, tried.get(remedy.trial.format(**facts))) for most, remedy in worth(breakdown, facts)]
     good = [(trial.saves, remedy, trial) for _, remedy, trial in applicable if trial and trial.low > 0]
     untried = [x for x in applicable if x[2] is None]
     script, words = breakdown.program["script"], breakdown.program.get("arguments", ())
@@ -170,9 +168,9 @@ def _most(advice: tuple[float, Try, Trial | None]) -> float:
     return -advice[0]
 
 
-def worth(breakdown: Breakdown) -> Iterator[tuple[float, Try]]:
+def worth(breakdown: Breakdown, facts: Mapping[str, Any]) -> Iterator[tuple[float, Try]]:
     """Yield the remedies that may save enough, with the most seconds of a step that each saves."""
-    facts, refused = settings.facts_of(breakdown), breakdown.program.get("refused", {})
+    refused = breakdown.program.get("refused", {})
     for remedy in TRIES:
         if AGAIN not in refused.get(remedy.trial.format(**facts), AGAIN):
             continue  # it is so already, or cannot be
@@ -185,5 +183,5 @@ def trials(breakdown: Breakdown) -> list[str]:
     if company.disturbs(breakdown):
         return []
     facts = settings.facts_of(breakdown)
-    remedies = [x.trial.format(**facts) for _, x in sorted(worth(breakdown), key=lambda x: -x[0]) if x.trial]
-    return list(dict.fromkeys([*settings.trials(breakdown), *remedies]))[:TRIALS]
+    remedies = [x.trial.format(**facts) for _, x in sorted(worth(breakdown, facts), key=lambda x: -x[0]) if x.trial]
+    return list(dict.fromkeys([*settings.trials(facts), *remedies]))[:TRIALS]

@@ -111,35 +111,33 @@ def _paging(step: Step, say: Say, peak: int) -> tuple[float, float, float]:
 def _process_paging(step: Step, say: Say) -> tuple[float, float]:
     """Return page faults and system seconds of a step in one process of the unchanged program."""
     with ExitStack() as stack:
-        folder, streams = stack.enter_context(place_of())
-        look = started(Plain, script(step, 1.0), folder, streams, stack, say)
-        with look.record_end():
-            look.settle()
-            for number in range(ROUNDS):
-                look.round(number, random.Random(0))
-            if look.gone:
-                raise LaunchError(look.gone)
-            look.read()
-            look.end()
+        look = _observed(Plain, step, ROUNDS, stack, say)
+        look.end()
     return fmean(look.watched.faulted["P0"]), fmean(look.watched.system)
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
     """Run a few untraced blocks of the changed program, observing `looks`. Raises SuiteError, Ended."""
+    look = _observed(ScriptObserver if FUNCTIONS in looks else Plain, step, ROUNDS if looks else 1, stack, say)
+    about = started_with(look.program.pid)
+    look.end()
+    faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
+    functions = symbols(look.watched) if FUNCTIONS in looks else {}
+    return ProcessSnapshot(functions, *about, *faults, _identity(look.recording))
+
+
+def _observed(kind: type[Watching], step: Step, count: int, stack: ExitStack, say: Say) -> Watching:
+    """Run a program for `count` untraced rounds; return its observer. Raises SuiteError, Ended."""
     folder, streams = stack.enter_context(place_of())
-    look = started(ScriptObserver if FUNCTIONS in looks else Plain, script(step, 1.0), folder, streams, stack, say)
+    look = started(kind, script(step, 1.0), folder, streams, stack, say)
     with look.record_end():
         look.settle()
-        for number in range(ROUNDS if looks else 1):
+        for number in range(count):
             look.round(number, random.Random(0))
         if isinstance(look, Plain) and look.gone:
             raise LaunchError(look.gone)
         look.read()
-        about = started_with(look.program.pid)
-        look.end()
-    faults = steady(look.watched.faulted["P0"]) if FAULTS in looks else (math.nan, math.nan)
-    functions = symbols(look.watched) if FUNCTIONS in looks else {}
-    return ProcessSnapshot(functions, *about, *faults, _identity(look.recording))
+    return look
 
 
 class Plain(ScriptObserver):

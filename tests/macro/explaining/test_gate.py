@@ -22,12 +22,12 @@ def steps(
 ) -> list[Pair]:
     """Return pairs whose ratio differs by `between` from pair to pair, and by 1 % between rounds."""
     rng = np.random.default_rng(seed)
-    made = []
+    taken: list[Pair] = []
     for _ in range(pairs):
         a = 0.005 * np.exp(0.01 * rng.standard_normal(rounds))
         b = 0.005 * ratio * np.exp(between * rng.standard_normal() + 0.01 * rng.standard_normal(rounds))
-        made.append(Pair((a.tolist(), b.tolist()), [load]))
-    return made
+        taken.append(Pair((a.tolist(), b.tolist()), [load]))
+    return taken
 
 
 def judged(pairs: list[Pair], stopped: str = "") -> Gate:

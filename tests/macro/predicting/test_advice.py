@@ -174,6 +174,8 @@ def test_forecasts_count_starts_of_processes(monkeypatch: pytest.MonkeyPatch) ->
     assert durations.changing(2, True, 40.0, 1.0) == (
         "about 61 s in all: 40 s of measuring, 21 s for starting 8 processes"
     )
-    told = durations.advising(8, 3, 18.0, 60.0, 4.0)
-    assert told.startswith("about 198 s in all: 180 s of it for starting processes, more than --budget (this machine")
+    forecast = durations.advising(8, 3, 18.0, 60.0, 4.0)
+    assert forecast.startswith(
+        "about 198 s in all: 180 s of it for starting processes, more than --budget (this machine"
+    )
     assert durations.advising(8, 3, 90.0, 300.0, 1.0) == "about 300 s in all: 47 s of it for starting processes"

@@ -159,8 +159,9 @@ def _about(breakdown: Breakdown, run: Run) -> list[str]:
 
 
 def _notes(breakdown: Breakdown, placed: Sequence[Box], scale: Scale) -> list[str]:
+    scaled = f"scaled by {breakdown.scale:.2f} to the plain step" if breakdown.scale < 1.0 else "not rescaled"
     notes = [
-        "Top bar: the plain step with its interval. Boxes: watched steps, not rescaled, so they and the bar "
+        f"Top bar: the plain step with its interval. Boxes: watched steps, {scaled}, so they and the bar "
         f"differ by the residual, {units.signed(breakdown.residual['a'])}. A box has the color of the kind with "
         "most of its time. Blank below a box: its own time, or boxes under 1 % of the step."
     ]

@@ -64,7 +64,8 @@ def _title(explained: Explanation) -> str:
     """Return the title: both steps' times, and the certain cause with the largest share of the gap."""
     names, (low, high) = _names(explained), explained.interval
     a, b = (f"{units.seconds(explained.step[side])} in {names[side]}" for side in "ab")
-    title = f"A {explained.phase} of {explained.network}, batch {explained.batch}, takes {a} and {b}"
+    of = f" of {explained.network}, batch {explained.batch}," if explained.batch else ""  # scripts have no batch
+    title = f"A {explained.phase}{of} takes {a} and {b}"
     if low <= 0 <= high:
         return f"{title}; the difference may be chance"
     certain = [bar for bar in explained.bars["cause"] if bar.sure and bar.gap * explained.gap > 0]

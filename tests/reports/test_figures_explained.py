@@ -268,3 +268,15 @@ ATTRIBUTIONS = {
 @pytest.mark.parametrize("name", ATTRIBUTIONS)
 def test_no_text_of_an_attribution_is_cut(name: str) -> None:
     readable(one(waterfall.draw(attributed(ATTRIBUTIONS[name]))))
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"), [(1.0, "watched steps, not rescaled"), (0.5, "scaled by 0.50 to the plain")]
+)
+def test_a_step_whose_rows_are_scaled_has_it_in_its_notes(scale: float, says: str) -> None:
+    assert says in words(one(pictures.draw(noted(breakdown(scale=scale))))).replace("\n", " ")
+
+
+def test_two_scripts_have_no_batch_in_the_title() -> None:
+    network, scripts = (one(waterfall.draw(attributed(explanation(batch=x)))) for x in (64, 0))
+    assert ", batch 64, takes" in words(network).replace("\n", " ") and "A step takes" in words(scripts)

@@ -33,12 +33,12 @@ def sentence(run: Run) -> str | None:
 
 
 def pair_sentence(share: float, threads: int) -> str | None:
-    """Return the remark on processor time taken from one of two watched scripts, and the remedy; None if little."""
+    """Return the remark on processor time taken from a watched pair of scripts, and the remedy; None if little."""
     if share <= TAKEN:
         return None
-    barriers = f"Each barrier of its {threads} threads waits for the slowest: " if threads > 1 else ""
+    barriers = f"Each barrier of {threads} threads waits for the slowest: " if threads > 1 else ""
     remedy = "use --threads 1, or a quiet machine." if threads > 1 else "Use a quiet machine."
     return (
-        f"This machine was busy: other processes took {share:.0%} of the processor time available to this script. "
-        f"{barriers}{remedy}"
+        f"This machine was busy: other processes took {share:.0%} of the processor time available to the scripts "
+        f"while their difference was explained. {barriers}{remedy}"
     )

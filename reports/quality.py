@@ -58,8 +58,9 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
     step = explained.step
     nowhere = max(unnamed(explained, side) / step[side] for side in "ab")
     yield Measure(nowhere, 0.05, 0.2, f"{nowhere:.1%} of a step in no named kernel", "use the framework's profiler")
+    larger = "a larger --batch, or " if explained.batch else ""  # scripts have no such option
     left = max(abs(explained.residual[side]) / step[side] for side in "ab")
-    yield Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", "a larger --batch, or --budget 120s")
+    yield Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", f"{larger}--budget 120s")
     verdicts = [row.verdict for row in explained.agreement if row.verdict != "one witness"]
     apart = verdicts.count("disagree")
     yield Measure(
@@ -70,12 +71,13 @@ def _measures(explained: Explanation) -> Iterator[Measure]:
         "measure such a row alone by its command",
     )
     looking = max(explained.levels[side].get("P3", 1.0) - 1 for side in "ab")
-    yield Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger --batch")
+    remedy = "a larger --batch" if explained.batch else "plain steps decide: --gate 5%"
+    yield Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", remedy)
     busy = max(_taken(explained, side) for side in "ab")
     yield Measure(busy, 0.1, 0.3, f"other processes used the cores for {busy:.0%} of the time", "a quiet machine")
     drift = max(abs(explained.levels[side].get("P0'", 1.0) - 1) for side in "ab")
     yield Measure(drift, 0.05, 0.15, f"a step's time drifted by {drift:.1%}", "repeat on a quiet machine")
-    few = explained.runs < PROCESSES
+    few = explained.runs < PROCESSES and explained.gate is None
     plural = "es" * (explained.runs > 1)
     yield Measure(float(few), 0.5, 2.0, f"{explained.runs} process{plural} of each side", f"--runs {PROCESSES}")
 

@@ -26,7 +26,7 @@ def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
         "gradients": torch.is_grad_enabled(),
         "tracer": bool(sys.gettrace() or sys.getprofile()),
         "cores": cores(),
-        "loaders": _loaders(torch),
+        "loaders": loaders(torch),
         "parameters": sorted({str(p.dtype).rpartition(".")[2] for x in optimizers for p in _parameters(x)}),
         "optimizers": [_optimizer(x) for x in optimizers],
         "variables": {name: x for name, x in os.environ.items() if name.startswith(PREFIXES) or name in NAMES},
@@ -49,12 +49,23 @@ def _called(holder: Any, name: str) -> Any:
     return function() if function else None
 
 
-def _loaders(torch: Any) -> list[dict[str, Any]]:
-    """Return the data loaders: workers, batch, and whether the data set is tensors in memory."""
+def loaders(torch: Any) -> list[dict[str, Any]]:
+    """Return the data loaders: workers, batch, whether the data set is tensors in memory and taken in order.
+
+    A loader that only a loop refers to is gone, so that its iterator stands for it."""
     data = torch.utils.data
+    there = [(x.dataset, x.num_workers, x.batch_sampler or x.sampler) for x in names.instances(data.DataLoader)]
+    known = {id(dataset) for dataset, *_ in there}
+    iterators = names.instances(data.dataloader._BaseDataLoaderIter)
+    there += [(x._dataset, x._num_workers, x._index_sampler) for x in iterators if id(x._dataset) not in known]
     return [
-        {"workers": x.num_workers, "batch": x.batch_size, "in_memory": isinstance(x.dataset, data.TensorDataset)}
-        for x in names.instances(data.DataLoader)
+        {
+            "workers": workers,
+            "batch": getattr(sampler, "batch_size", None),
+            "in_memory": type(dataset) is data.TensorDataset,
+            "in_order": isinstance(getattr(sampler, "sampler", sampler), data.SequentialSampler),
+        }
+        for dataset, workers, sampler in there
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import boundary  # beside this file
 import names
 import torch_modules
+import torch_settings
 from knock_out import Refused
 
 
@@ -201,8 +202,7 @@ class WholeBatches:
         data = torch.utils.data
         self.kind, self.dataset = data._utils.fetch._MapDatasetFetcher, data.TensorDataset
         self.collate, self.fetch = data.default_collate, data._utils.fetch._MapDatasetFetcher.fetch
-        loaders = names.instances(data.DataLoader)
-        if not any(type(x.dataset) is self.dataset and not x.num_workers for x in loaders):
+        if not any(x["in_memory"] and not x["workers"] for x in torch_settings.loaders(torch)):
             raise Refused("no loader without workers has a data set of tensors")
 
     def apply(self) -> None:

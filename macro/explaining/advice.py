@@ -32,7 +32,7 @@ def sentences(breakdown: Breakdown) -> list[str]:
         *_lines(breakdown),
         *_no_work(breakdown),
         *_looking(breakdown),
-        *([] if company.disturbs(breakdown) else tries.sentences(breakdown)),
+        *([] if company.disturbs(breakdown) else [*tries.sentences(breakdown), *settings.undecided(breakdown)]),
     ]
 
 
@@ -106,12 +106,12 @@ def _as_started(breakdown: Breakdown) -> Iterator[str]:
         return
     started, faults = breakdown.started, breakdown.faults.get("P0", 0.0)
     difference, sure = tries.kept(breakdown)
-    chance = "" if sure else " (may be chance)"
+    effect = f": keeping it changes a step by {signed(-difference)}" if sure else ""
     yield (
         f"On the initial heap, a step took {seconds(started['seconds'])} "
         f"[{seconds(started['low'])}, {seconds(started['high'])}], with {started['faults']:.0f} page faults instead of "
-        f"{faults:.0f}: keeping freed memory changes it by {signed(-difference)}{chance}. Below, freed memory is kept, "
-        "as tracing changes the default heap's behavior."
+        f"{faults:.0f} with freed memory kept{effect}. Below, freed memory is kept, as tracing changes the default "
+        "heap's behavior."
     )
 
 
@@ -149,7 +149,8 @@ def _module(module: Module) -> str:
         f"{phase} {seconds(module.phases[phase])}" for phase in PHASES if module.phases.get(phase, 0) > 0
     )
     times = f" ×{module.count}" if module.count > 1 else ""
-    return f"{module.path}{times} {seconds(module.total)} ({phases}; mostly {module.column})"
+    more = "; ".join(filter(None, [phases, f"mostly {module.column}"]))
+    return f"{module.path}{times} {seconds(module.total)} ({more})"
 
 
 def _operations(breakdown: Breakdown) -> Iterator[str]:
@@ -202,7 +203,7 @@ def _no_work(breakdown: Breakdown) -> Iterator[str]:
 def _looking(breakdown: Breakdown) -> Iterator[str]:
     levels = breakdown.levels["a"]
     words = {"P1": "spans", "P2": "samples", "P3": "both"}
-    parts = [f"{words[name]} {levels[name] - 1:+.0%}" for name in words if name in levels]
+    parts = [f"{words[name]} {max(0.0, levels[name] - 1):+.0%}" for name in words if name in levels]
     changed = ": tracing changed this step of tiny operations" if levels.get("P3", 1) > 1.15 else ""
     if (perf := breakdown.program.get("perf")) is not None:
         parts.append(f"perf used {perf:.1%} of a core")

@@ -100,7 +100,7 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
         types=_types(work, work.typed),
         conditions=(*_conditions(recording, processes), *_ceiling_notes(work, ceilings)),
         ended=recording.ended,
-        lines=_lines(recording.program.get("lines"), step.center),
+        lines=_lines(recording.program, step.center, with_long=long is None),
         called=work.places.by_name(),
         scale=scale,
         long=long,
@@ -330,16 +330,18 @@ def _witnesses(breakdown: Breakdown) -> list[Witness]:
     return [Witness(OPERATING, sampled, seen, verdict, f"samples of watched steps; its accounting {which}")]
 
 
-def _lines(sampled: Mapping[str, Any] | None, step: float) -> tuple[Line, ...]:
-    """Return the sampled lines of a program with their seconds of a step, all of them one step at most."""
-    if not sampled:
-        return ()
-    every = sum(seconds for *_, seconds in sampled["lines"].values()) / sampled["steps"]
+def _lines(program: Mapping[str, Any], step: float, with_long: bool) -> tuple[Line, ...]:
+    """Return the sampled lines of a program with their seconds of a step, all of them one step at most.
+
+    `with_long`: of all steps, that is also of long ones, whose later parts are sampled in plain blocks."""
+    sampled = [program[name] for name in ("lines", "long lines")[: 1 + with_long] if name in program]
+    took: dict[str, tuple[str, str, float]] = {}
+    for of in sampled:
+        for place, (function, text, seconds) in of["lines"].items():
+            took[place] = function, text, took.get(place, ("", "", 0.0))[2] + seconds / of["steps"]
+    every = sum(seconds for *_, seconds in took.values())
     part = min(1.0, step / every) if every else 1.0  # more: other programs had the cores
-    lines = [
-        Line(*_place(place), function, text, part * seconds / sampled["steps"])
-        for place, (function, text, seconds) in sampled["lines"].items()
-    ]
+    lines = [Line(*_place(place), function, text, part * seconds) for place, (function, text, seconds) in took.items()]
     return tuple(sorted(lines, key=lambda line: -line.seconds))
 
 

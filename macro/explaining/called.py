@@ -10,6 +10,7 @@ from typing import Any
 from reports.explanation import CalledIn
 
 THIN = "thin product"  # name of products of few columns whose left operand is one matrix for each of a batch
+LOW_RANK = "weight of low rank"  # name of products of two thin factors whose result is a linear layer's weight
 
 
 @dataclass

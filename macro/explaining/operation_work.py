@@ -12,7 +12,7 @@ from typing import Any
 
 from macro.explaining import modules
 from macro.explaining.attribute import Key
-from macro.explaining.called import THIN, Places
+from macro.explaining.called import LOW_RANK, THIN, Places
 from macro.explaining.kinds import of_operation
 from macro.explaining.operation_call import (
     LIST,
@@ -35,6 +35,7 @@ MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf1
 FACTORS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "_scaled_mm": (0, 1), "addmm": (1, 2), "addmv": (1, 2)}
 FACTORS |= {"baddbmm": (1, 2), "addbmm": (1, 2), "_addmm_activation": (1, 2)}
 FEW = 4  # columns or rows of a product that is bound by memory, at most
+LOW = 8  # times the rank of two factors: the least rows and columns of a product of low rank
 LINEAR = {"mkldnn_linear": (0, 1), "_weight_int8pack_mm": (0, 1), "mkldnn::_linear_pointwise": (0, 1)}
 LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
 FACTORS |= LINEAR
@@ -244,7 +245,7 @@ class Work:
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
     """Sum the work of a step's calls, outermost if nested; `cache`: bytes of the last-level cache."""
-    work, inside = Work(), dict[int, int]()
+    work, inside, factored = Work(), dict[int, int](), set[tuple[str | int, ...]]()
     by_event = {id(x.event): x for x in called}
     for event, where, column in modules.placed([x.event for x in called]):
         key = ((where.row,) if where else (OUTSIDE,), column or "")
@@ -253,6 +254,10 @@ def work_of(called: Sequence[Called], cache: int = 0) -> Work:
         work.places.add(event.name.removeprefix("aten::"), path, recorded.shapes)
         if thin(call) > 1:
             work.places.add(THIN, path, recorded.shapes)
+        if rank := _factored(call):
+            factored.add((path, *rank))
+        if event.name == "aten::linear" and (path, *call.shapes[1]) in factored:
+            work.places.add(LOW_RANK, path, recorded.shapes)
         if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
             continue
         work.shapes.setdefault((key[0][0], event.name), Counter())[largest_shape(call)] += 1
@@ -282,13 +287,24 @@ def _add(work: Work, key: Key, call: Call, done: Amount, cache: int) -> None:
 
 def thin(call: Call) -> int:
     """Return the number of matrices of a product of at most FEW columns or rows, which reads more than it computes."""
-    if base(call) not in FACTORS or base(call) in LINEAR:
-        return 0
-    try:
-        batch, m, n, _ = _product(_plain(call))
-    except (LookupError, TypeError, ValueError, ArithmeticError):
-        return 0
+    batch, m, n, _ = _dimensions(call)
     return batch if min(m, n) <= FEW else 0
+
+
+def _factored(call: Call) -> tuple[int, int] | None:
+    """Return the shape of a matrix that is the product of two factors of far lower rank, None of others."""
+    batch, m, n, k = _dimensions(call)
+    return (m, n) if batch == 1 and LOW * k <= min(m, n) else None
+
+
+def _dimensions(call: Call) -> tuple[int, int, int, int]:
+    """Return batch, m, n and k of a product of plain matrices; batch 0 of all other calls."""
+    if base(call) not in FACTORS or base(call) in LINEAR:
+        return 0, 0, 0, 0
+    try:
+        return _product(_plain(call))
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        return 0, 0, 0, 0
 
 
 def largest_shape(call: Call) -> str:

@@ -13,6 +13,7 @@ from macro.watching import load
 from macro.watching.recording import Recording, Watched
 from reports import busy
 from reports.explanation import Explanation
+from reports.gate import Gate
 
 NAMED = 5  # at most so many cells appear in sentences
 
@@ -36,8 +37,10 @@ def _words(recording: Recording) -> dict[str, object]:
     return {name: value for name, value in recording.program.items() if name not in MEASURED}
 
 
-def explain(a: Recording, b: Recording, took: float) -> Explanation:
-    """Return the document of the gap, by kinds of work only if either recording has no operations."""
+def explain(a: Recording, b: Recording, took: float, outcome: Gate | None = None) -> Explanation:
+    """Return the document of the gap, by kinds of work only if either recording has no operations.
+
+    `outcome`: of a gate, from processes of its own."""
     with_operations = all(any(process.events for process in recording.processes) for recording in (a, b))
     first, second = (_side(recording, with_operations) for recording in (a, b))
     sides = [_alike(first, second), _alike(second, first)]
@@ -66,8 +69,9 @@ def explain(a: Recording, b: Recording, took: float) -> Explanation:
         closure={name: breakdown.closure(side.attributions, side.work) for name, side in zip("ab", sides, strict=True)},
         agreement=(),
         identity=(a.program, b.program),
-        conditions=tuple(_conditions(sides, names)),
+        conditions=tuple(_conditions(sides, names, outcome)),
         named=tuple(named),
+        gate=outcome,
         sentences=(gap_sentence, *_busy(sides), *rest, *_heap(result)),
     )
 
@@ -127,12 +131,12 @@ def _repeat(members: Sequence[str], column: str, sides: Sequence[_Side]) -> str:
     return "python -m micro.memory --faults" if column == "OS memory" else ""
 
 
-def _conditions(sides: Sequence[_Side], names: Sequence[str]) -> list[str]:
+def _conditions(sides: Sequence[_Side], names: Sequence[str], outcome: Gate | None) -> list[str]:
     conditions = []
     if min(len(side.processes) for side in sides) == 1:
         conditions.append(
             "1 process of each: intervals and named causes hold within these processes and exclude differences between "
-            "processes (--runs 5)"
+            f"processes ({'which the gate includes' if outcome else '--runs 5'})"
         )
     machines = [(side.recording.program.get("host"), side.recording.program.get("processor")) for side in sides]
     if machines[0] != machines[1]:

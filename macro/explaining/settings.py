@@ -41,15 +41,27 @@ class Setting:
 SETTINGS = [Setting(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).values()]
 
 
-def sentences(breakdown: Breakdown) -> Iterator[str]:
-    """Yield a sentence for each setting that holds, but those that a trial has shown to cost nothing."""
+def sentences(breakdown: Breakdown) -> list[str]:
+    """Return a sentence for each setting that holds, but those of which a trial saved nothing for certain."""
+    return [f"Setting: {text}" for text, trial in _held(breakdown) if not trial or trial.low > 0]
+
+
+def undecided(breakdown: Breakdown) -> list[str]:
+    """Return a sentence for each setting of which a trial saved nothing for certain, but may save something."""
+    least = LOADS * breakdown.step["a"]
+    return [
+        f"Undecided: {text}" for text, trial in _held(breakdown) if trial and trial.low <= 0 and trial.high >= least
+    ]
+
+
+def _held(breakdown: Breakdown) -> Iterator[tuple[str, Trial | None]]:
+    """Yield each setting that holds, in words, with its trial."""
     facts = facts_of(breakdown)
     tried = {} if company.disturbs(breakdown) else {trial.name: trial for trial in breakdown.trials}
-    for setting in SETTINGS:
+    for setting in (x for x in SETTINGS if x.holds(facts)):
         trial = tried.get(setting.trial.format(**facts))
-        if setting.holds(facts) and not (trial and trial.high < LOADS * breakdown.step["a"]):
-            effect = f", which {effect_of(trial)}" if trial else ""
-            yield f"Setting: {setting.text.format(**facts)}. Do: {setting.do.format(**facts)}{effect}."
+        effect = f", which {effect_of(trial)}" if trial else ""
+        yield f"{setting.text.format(**facts)}. Do: {setting.do.format(**facts)}{effect}.", trial
 
 
 def effect_of(trial: Trial) -> str:
@@ -88,7 +100,8 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         and seen.get("cores", 1) >= 2,
         "in_memory": bool(loaders) and _loading(breakdown) >= LOADS * breakdown.step["a"],
         "loader_workers": any(x["workers"] for x in seen.get("loaders", ())),
-        "batch": loaders[0]["batch"] if loaders else 0,
+        "batch": max((x["batch"] or 0 for x in loaders or seen.get("loaders", ())), default=0),
+        "order": "arange" if loaders and loaders[0].get("in_order") else "randperm",
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
         "foreach": any(x["foreach"] is None and x["tensors"] > MANY for x in seen.get("optimizers", ())),
         "sparse": _sparse(breakdown),
@@ -135,7 +148,7 @@ def _sparse(breakdown: Breakdown) -> bool:
     taken = [x.shape for _, x in operations if x.name == "embedding_dense_backward"]
     updated = [x.shape for phase, x in operations if phase == "update"]
     tables = [x for x in updated if any(x.rpartition("×")[2] == of.rpartition("×")[2] for of in taken)]
-    return bool(tables) and max(map(_count, tables)) > FEW * max(map(_count, taken))
+    return bool(tables) and max(map(count, tables)) > FEW * max(map(count, taken))
 
 
 def _together(breakdown: Breakdown, *names: str) -> bool:
@@ -144,5 +157,6 @@ def _together(breakdown: Breakdown, *names: str) -> bool:
     return bool(set.intersection(*paths))
 
 
-def _count(shape: str) -> int:
+def count(shape: str) -> int:
+    """Return the elements of a shape such as `80000×64`."""
     return math.prod(map(int, shape.split("×")))

@@ -19,11 +19,15 @@ from reports.units import seconds
 
 AGAIN = "compiled"  # in the reason of a trial that is refused for the script's compiled code alone
 MOST = 4  # remedies that were not tried, at most
-TRIALS = 2  # trials of advice in a watched process, at most
+TRIALS, SHORT = (2, 4), 0.05  # trials of advice in a watched process, at most: of long, of short steps in seconds
+SAME_FAULTS = 64  # page faults of a step by which two heaps may differ and count as equal
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
     *("layout reorder", "copy", "cast", "clear", "random numbers"),
 )
+COLLATED = ("stack", "cat")  # operations that make a batch of samples
+HANDED, PER_BYTE = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, at least
+SINGLE = 4  # bytes of a number of float32
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
@@ -83,11 +87,12 @@ class Try:
 
 
 def kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds saved by keeping freed memory, and whether they are significant on an idle machine."""
+    """Return the seconds saved by keeping freed memory, and whether they are certain: page faults differ, too."""
     started, step = breakdown.started, breakdown.step["a"]
+    fewer = abs(started["faults"] - breakdown.faults.get("P0", 0.0)) > SAME_FAULTS
     difference = started["seconds"] - step
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
-    return difference, abs(difference) > half and not company.disturbs(breakdown)
+    return difference, fewer and abs(difference) > half and not company.disturbs(breakdown)
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -128,7 +133,19 @@ def _idle(breakdown: Breakdown) -> float:
     return max(0.0, shared * (1 - breakdown.threads / cores))
 
 
+def _beside(breakdown: Breakdown) -> float:
+    """Return what free cores save by loading beside the step, less what handing over a batch costs at least."""
+    facts, cells = settings.facts_of(breakdown), [cell for cell in breakdown.cells if cell.phase == "data"]
+    data, waits = sum(cell.a for cell in cells), sum(cell.a for cell in cells if cell.column == "waiting")
+    workers = max(1.0, float(facts["cores"]) - breakdown.threads)
+    collated = [settings.count(x.shape) for cell in cells for x in cell.operations if x.name in COLLATED and x.shape]
+    handed = HANDED + PER_BYTE * SINGLE * int(facts["batch"]) * max(collated, default=0)
+    step = breakdown.step["a"]
+    return step - max((data - waits) / workers, step - data) - handed
+
+
 ESTIMATES = {
+    "a data loader beside the step": _beside,
     "MKL's vendor check": _vendor,
     "keep freed memory": _heap,
     "sparse gradients": _sparse,
@@ -184,4 +201,4 @@ def trials(breakdown: Breakdown) -> list[str]:
         return []
     facts = settings.facts_of(breakdown)
     remedies = [x.trial.format(**facts) for _, x in sorted(worth(breakdown, facts), key=lambda x: -x[0]) if x.trial]
-    return list(dict.fromkeys([*settings.trials(facts), *remedies]))[:TRIALS]
+    return list(dict.fromkeys([*settings.trials(facts), *remedies]))[: TRIALS[breakdown.step["a"] <= SHORT]]

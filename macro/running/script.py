@@ -238,7 +238,7 @@ def _notes(
             for x, recording in zip(breakdowns, recordings, strict=True)
         ]
     if len(recordings) > 1:
-        explained = replace(pair.explain(recordings[0], recordings[1], took), gate=outcome)
+        explained = pair.explain(recordings[0], recordings[1], took, outcome)
         return [attribution.note(explained), *map(step.note, breakdowns)], code
     if asked.depth is not None:
         breakdowns = [replace(x, modules=tuple(y for y in x.modules if y.depth < asked.depth)) for x in breakdowns]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cases import judgment, table, truth
-from tests.cases.court import Case, cases
+from tests.cases.court import HERE, Case, cases
 
 BUDGET, LONGEST = "20s", 400  # of watching; seconds of a command
 
@@ -25,10 +25,16 @@ def judged(case: Case) -> dict[str, Any]:
         words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]
         report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False, timeout=LONGEST)
         document = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    row = {"true": true, "minutes": (time.monotonic() - began) / 60}
+    row = {"true": true, "minutes": (time.monotonic() - began) / 60, "commit": _commit()}
     if not document:
         return {**row, "faults": [f"no document: {report.stderr.strip()[-200:]}"]}
     return {**row, **judgment.row(case, true, report.stdout, document)}
+
+
+def _commit() -> str:
+    """Return the commit of the working tree, with a plus sign if files differ from it."""
+    words = ["git", "-C", str(HERE), "describe", "--always", "--exclude=*", "--dirty=+"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main(names: list[str]) -> int:

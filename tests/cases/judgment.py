@@ -36,7 +36,14 @@ def row(case: Case, true: Mapping[str, float], report: str, document: Document) 
         *bound_faults(case, true["saving"], document),
     ]
     name, share = largest(case.cause, document) if case.cause else ("", 0.0)
-    return {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
+    found = {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
+    return {**found, "processor": document["program"].get("processor"), "trials": made(document)}
+
+
+def made(document: Document) -> dict[str, float]:
+    """Return what trials in the report saved for certain, as shares of its step, by their names."""
+    step = document["step"]["a"]
+    return {trial["name"]: trial["saves"] / step for trial in document["trials"] if trial["low"] > 0}
 
 
 def largest(cause: Mapping[str, Any], document: Document) -> tuple[str, float]:
@@ -100,8 +107,10 @@ def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
 
 
 def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]:
-    """Yield a saving that the report bounds below the true share of a step."""
+    """Yield a saving that the report bounds below the true share of a step, or advice that costs time."""
     most = bound(case.bound, document)
+    if saving < -NOISE and case.bound in advised(document["sentences"]):
+        yield f"advised: {case.bound}, which costs {-saving:.0%}"
     if most is not None and most < (1 - NOISE) * saving:
         yield f"{case.bound}: at most {most:.0%} of a step, but saves {saving:.0%}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +16,14 @@ HEAD = """# Public complaints, and what the reports say
 `make cases` times each script of `tests/cases/scripts` with and without its remedy, explains it, and judges the report
 by `tests/cases/cases.toml`. That command writes this page.
 
-All shares are of a step. The true saving is measured; the report bounds it, or measured it itself. A report is right if
-it names the true cause first, with its share within a quarter, gives the advice that it must and none that is wrong for
-the script, bounds no saving below the true one, times the right step, and has no parts that exceed it.
+All shares are of a step. The true saving is measured; the report bounds it, or measured it itself; its trials that
+certainly saved something are named. A report is right if it names the true cause first, with its share within a
+quarter, gives the advice that it must and none that is wrong for the script, or costs time, bounds no saving below the
+true one, times the right step, and has no parts that exceed it.
 
 """
-COLUMNS = ("case", "source", "true cause", "named first", "remedy", "true saving", "in the report", "minutes", "right")
+COLUMNS = ("case", "source", "true cause", "named first", "remedy", "true saving", "in the report")
+COLUMNS = (*COLUMNS, "trials in it", "minutes", "right")
 
 
 def load() -> dict[str, Any]:
@@ -41,7 +44,9 @@ def page(rows: Mapping[str, Any], cases: Sequence[Case]) -> str:
     table = [COLUMNS, ["---"] * len(COLUMNS), *(_cells(case, row) for case, row in known)]
     faults = [f"- {case.name}: {'; '.join(row['faults'])}" for case, row in known if row["faults"]]
     lines = [f"| {' | '.join(cells)} |" for cells in table]
-    return HEAD + "\n".join([*lines, "", f"{right} of {len(known)} right. Faults:", "", *faults]) + "\n"
+    judged = Counter(f"{row['processor']}, commit {row['commit']}" for _, row in known if row.get("processor"))
+    where = "; ".join(f"{count} on {at}" for at, count in judged.items())
+    return HEAD + "\n".join([*lines, "", f"{right} of {len(known)} right ({where}). Faults:", "", *faults]) + "\n"
 
 
 def _cells(case: Case, row: Mapping[str, Any]) -> list[str]:
@@ -51,5 +56,6 @@ def _cells(case: Case, row: Mapping[str, Any]) -> list[str]:
     remedy = case.bound or ", ".join(case.advice.get("must", ())) or ("an edit" if case.remedy else "–")
     saving = f"{row['true']['saving']:.0%}" if case.remedy else "–"
     most = "–" if row.get("bound") is None else f"{row['bound']:.0%}"
+    made = ", ".join(f"{name} {share:.0%}" for name, share in row.get("trials", {}).items()) or "–"
     right = "no" if row["faults"] else "yes"
-    return [case.name, case.source, cause or "–", named, remedy, saving, most, f"{row['minutes']:.1f}", right]
+    return [case.name, case.source, cause or "–", named, remedy, saving, most, made, f"{row['minutes']:.1f}", right]

@@ -28,6 +28,8 @@ def document(*sentences: str, **changes: Any) -> dict[str, Any]:
         "lines": [{"file": "/a/train.py", "number": 7, "seconds": 4e-3}],
         "long": {"share": 0.4},
         "sentences": list(sentences),
+        "program": {},
+        "trials": [],
     }
     return {**parts, **changes}
 
@@ -105,6 +107,18 @@ def test_a_bound_is_not_below_the_true_saving(sentence: str, most: float | None,
     assert [*judgment.bound_faults(Case("x", "#", bound="a fused optimizer"), 0.3, document(sentence))] == faults
 
 
+def test_advice_that_costs_time_is_a_fault() -> None:
+    case = Case("x", "#", bound="a fused optimizer")
+    assert [*judgment.bound_faults(case, -0.2, document(FAST))] == ["advised: a fused optimizer, which costs 20%"]
+    assert not [*judgment.bound_faults(case, -0.05, document(FAST))]
+    assert not [*judgment.bound_faults(case, -0.2, document())]
+
+
+def test_only_what_trials_certainly_saved_is_kept() -> None:
+    trials = [{"name": "fused", "saves": 2e-3, "low": 1e-3}, {"name": "bf16", "saves": 1e-3, "low": -1e-3}]
+    assert judgment.made(document(trials=trials)) == {"fused": pytest.approx(0.2)}
+
+
 def test_a_step_far_from_the_true_one_is_a_fault() -> None:
     far = {"processor": 0.1, "wall": 1.0}
     assert not [*judgment.step_faults(Case("x", "#"), {"processor": 1e-3, "wall": 9e-3}, document())]
@@ -131,9 +145,10 @@ def test_a_row_holds_the_faults_of_every_judgment() -> None:
 def test_the_page_shows_rows_and_faults() -> None:
     case = Case("x", "a#1", cause={"kind": "copy", "share": 0.5}, remedy=[["a", "b"]], bound="less dropout")
     row = {"true": {"saving": 0.25}, "minutes": 1.0, "named": "gemm", "share": 0.6, "bound": None, "faults": ["late"]}
+    row |= {"trials": {"fused": 0.12}, "processor": "a processor", "commit": "1234567"}
     page = table.page({"x": row}, [case, Case("never run", "b#2")])
-    assert "| x | a#1 | kind copy 50% | gemm 60% | less dropout | 25% | – | 1.0 | no |" in page
-    assert "0 of 1 right" in page and "- x: late" in page and "never run" not in page
+    assert "| x | a#1 | kind copy 50% | gemm 60% | less dropout | 25% | – | fused 12% | 1.0 | no |" in page
+    assert "0 of 1 right (1 on a processor, commit 1234567)" in page and "- x: late" in page and "never run" not in page
 
 
 def test_steps_are_averaged_without_the_first(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Gates of two scripts: equal ones, quiet and beside a busy loop, must pass; one slower by a tenth must fail.
+"""Gates of equal scripts and kernels, quiet and beside a busy loop, and of scripts slower by a tenth.
 
 Each outcome stays in a file: what is stopped goes on with the pair that was in flight."""
 
@@ -8,19 +8,23 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from kernels import suite
 from macro.explaining import gate
 from macro.running.script_request import PROCESSES
 from macro.watching import load, plain
 from macro.watching.script import Script
 from micro.command.figure import Promise
-from reports import stats
+from reports import gate as gates
+from reports import stats, store
 from tests.soak import kept
 
-EQUAL, RED = 50, 1  # pairs of equal scripts, promised: at most so many fail
+SCRIPTS, KERNELS, RED = 25, 25, 1  # pairs of equal scripts and of equal kernels, promised: at most so many fail …
+PASS = 45  # … and, on a quiet machine, at least so many pass
 SLOWER, CAUGHT = 20, 18  # pairs with a slowdown, promised: at least so many fail
 SHARE, SECONDS = 0.05, 3.5  # of the gate; of each pair of processes
 PARTS, MORE = 10, 11  # forward and backward passes of a step of about 5 ms, and of one slower by a tenth
@@ -38,58 +42,102 @@ while True:
         torch.nn.functional.cross_entropy(net(x), y).backward()
     optimizer.step()
 """
+PRODUCTS = """
+import numpy as np
+
+
+def old(problem, a, b, c):
+    np.matmul(a, b, out=c)
+
+
+def new(problem, a, b, c):
+    np.matmul(a, b, out=c)
+"""
+GEMM = ("--m", "256", "--n", "256", "--k", "256", "--gate", "5%")
 LOOP = (sys.executable, "-c", "while True: pass")
 
 
 def equal() -> Iterator[Promise]:
-    """Yield the gate's outcome for each pair of equal scripts, and how many fail."""
-    failed = sum((yield from _outcomes("equal", EQUAL, PARTS)))
-    yield Promise("equal pairs that fail", f"{failed} of {EQUAL}", f"at most {RED}", failed <= RED)
+    """Yield the gate's outcome for each pair of equal scripts and kernels, how many fail, and how many pass."""
+    outcomes = yield from _equal("equal")
+    yield _few_fail("equal pairs that fail", outcomes)
+    passed = outcomes.count("passed")
+    yield Promise("equal pairs that pass", f"{passed} of {len(outcomes)}", f"at least {PASS}", passed >= PASS)
 
 
 def busy() -> Iterator[Promise]:
-    """Yield as `equal` does, beside a loop that keeps a core busy."""
+    """Yield the outcomes beside a loop that keeps a core busy, and how many fail; none needs to pass."""
     with subprocess.Popen(LOOP) as loop:
         try:
-            failed = sum((yield from _outcomes("busy", EQUAL, PARTS)))
+            outcomes = yield from _equal("busy")
         finally:
             loop.kill()
-    yield Promise("equal pairs that fail beside a busy loop", f"{failed} of {EQUAL}", f"at most {RED}", failed <= RED)
+    yield _few_fail("equal pairs that fail beside a busy loop", outcomes)
+
+
+def _equal(name: str) -> Generator[Promise, None, list[str]]:
+    outcomes = yield from _outcomes(name, SCRIPTS, partial(_of_scripts, _scripts(name, PARTS)))
+    return outcomes + (yield from _outcomes(f"{name}-kernels", KERNELS, _of_kernels))
+
+
+def _few_fail(title: str, outcomes: list[str]) -> Promise:
+    failed = outcomes.count("failed")
+    return Promise(title, f"{failed} of {len(outcomes)}", f"at most {RED}", failed <= RED)
 
 
 def slower() -> Iterator[Promise]:
     """Yield the outcome for each pair with a slowdown of a tenth, and how many fail."""
-    failed = sum((yield from _outcomes("slower", SLOWER, MORE)))
-    promised = f"at least {CAUGHT}"
-    yield Promise("pairs slower by a tenth that fail", f"{failed} of {SLOWER}", promised, failed >= CAUGHT)
+    outcomes = yield from _outcomes("slower", SLOWER, partial(_of_scripts, _scripts("slower", MORE)))
+    failed = outcomes.count("failed")
+    text = f"{failed} of {SLOWER}"
+    yield Promise("pairs slower by a tenth that fail", text, f"at least {CAUGHT}", failed >= CAUGHT)
 
 
-def _outcomes(name: str, count: int, parts: int) -> Generator[Promise, None, list[bool]]:
-    """Yield the outcome of each pair of scripts, kept or measured now; return which fail."""
-    folder, failed = kept.folder(f"soak-gate-{name}"), []
+def _scripts(name: str, parts: int) -> list[Script]:
+    """Write two scripts with so many passes in the second's step."""
     scripts = []
     for side, passes in (("old", PARTS), ("new", parts)):
-        path = folder / f"{side}.py"
+        path = kept.folder(f"soak-gate-{name}") / f"{side}.py"
         path.write_text(TEXT.format(parts=passes), "utf-8")
         scripts.append(Script(path, python=Path(sys.executable)))
+    return scripts
+
+
+def _outcomes(
+    name: str, count: int, measure: Callable[[int, Path], dict[str, Any]]
+) -> Generator[Promise, None, list[str]]:
+    """Yield the outcome of each gate, kept or measured now; return them all."""
+    folder, outcomes = kept.folder(f"soak-gate-{name}"), []
     for number in range(count):
         file = folder / f"{number + 1:02}.json"
         if not file.is_file():
-            _measure(scripts, number, file)
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(measure(number, folder)), "utf-8")
+            part.replace(file)
         document = json.loads(file.read_text("utf-8"))
-        failed.append(document["outcome"] == "failed")
-        ratios = ", ".join(f"{ratio:.3f}" for ratio in document["ratios"])
-        text = f"{document['sentence']} Ratios by pair of processes: {ratios}; {document['taken']:.0%} of time lost."
-        yield Promise(f"{name} {number + 1} of {count}", text, "", True)
-    return failed
+        outcomes.append(document["outcome"])
+        yield Promise(f"{name} {number + 1} of {count}", document["text"], "", True)
+    return outcomes
 
 
-def _measure(scripts: list[Script], number: int, file: Path) -> None:
-    """Run the pairs of processes of one gate, and write its outcome."""
+def _of_scripts(scripts: list[Script], number: int, folder: Path) -> dict[str, Any]:
+    """Run the pairs of processes of one gate; return its outcome."""
     pairs = [plain.run(scripts, SECONDS, PROCESSES * number + i) for i in range(PROCESSES)]
-    document = asdict(gate.judged(pairs, ["old.py", "new.py"], SHARE))
-    document["ratios"] = [math.exp(stats.estimate(x).center) for x in gate.logs(pairs)]
-    document["taken"] = load.taken([block for pair in pairs for block in pair.load]) or 0.0
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(document), "utf-8")
-    part.replace(file)
+    judged = gate.judged(pairs, ["old.py", "new.py"], SHARE)
+    ratios = ", ".join(f"{math.exp(stats.estimate(x).center):.3f}" for x in gate.logs(pairs))
+    lost = load.taken([block for pair in pairs for block in pair.load]) or 0.0
+    text = f"{judged.sentence} Ratios by pair of processes: {ratios}; {lost:.0%} of time lost."
+    return {"outcome": judged.outcome, "text": text}
+
+
+def _of_kernels(number: int, folder: Path) -> dict[str, Any]:
+    """Run the gate of two equal kernels; return its outcome."""
+    products, path = folder / "mine.py", folder / f"{number + 1:02}.jsonl"
+    products.write_text(PRODUCTS, "utf-8")
+    path.unlink(missing_ok=True)
+    words = suite.child("micro.gemm", *GEMM, "--variant", f"{products}:old,{products}:new", "-q", "-o", str(path))
+    ran = subprocess.run(words, cwd=folder, env=suite.environment(), capture_output=True, text=True, check=False)
+    if ran.returncode not in gates.CODES.values() or not path.exists():
+        raise kept.Failed(ran)
+    note = next(x for x in reversed(store.read(path).notes) if x.topic == gates.TOPIC)
+    return {"outcome": note.data["outcome"], "text": note.data["sentences"][0]}

@@ -78,6 +78,15 @@ def test_settings_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert [x["batch"] for x in seen["loaders"] if x["in_memory"]] == [4] and loader is not None
 
 
+def test_a_loader_that_only_a_loop_refers_to_is_seen_by_its_iterator() -> None:
+    settings = importlib.import_module("torch_settings")
+    data = torch.utils.data.TensorDataset(torch.ones(8, 2))
+    batches = iter(torch.utils.data.DataLoader(data, batch_size=2, shuffle=True))
+    gc.collect()
+    row = {"workers": 0, "batch": 2, "in_memory": True, "in_order": False}
+    assert row in settings.loaders(torch) and next(batches)[0].shape == (2, 2)
+
+
 def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     lines = importlib.import_module("lines")
     sampler = lines.Lines(0.0, 60.0, time.monotonic_ns)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from macro.explaining import long_steps
+from macro.explaining import breakdown, long_steps
 from macro.watching.recording import Recording, Watched
 
 COUNTED = {"steps": 300, "long": 3, "seconds": 3.9, "long seconds": 0.9}
@@ -37,6 +37,14 @@ def test_few_steps_or_little_time_are_no_class(changed: dict[str, Any]) -> None:
 
 def test_a_recording_that_counts_none_has_none() -> None:
     assert long_steps.describe(Recording({})) is None
+
+
+def test_lines_are_of_all_steps_unless_long_ones_are_apart() -> None:
+    program = {"lines": {"steps": 10, "lines": {"/x/train.py:80": ["main", "f()", 0.02]}}, "long lines": LINES}
+    apart, together = (breakdown._lines(program, 1.0, with_long=with_long) for with_long in (False, True))
+    assert [(x.number, x.seconds) for x in apart] == [(80, pytest.approx(0.002))]
+    each = [(88, pytest.approx(0.8 / 300)), (80, pytest.approx(0.002 + 0.1 / 300))]
+    assert [(x.number, x.seconds) for x in together] == each
 
 
 def test_regular_steps_are_left() -> None:

@@ -11,9 +11,12 @@ import pytest
 
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
+from macro.explaining.called import LOW_RANK
 from macro.explaining.kinds import OPERATIONS, TABLES, known, of_operation
+from macro.explaining.modules import MODULE
 from macro.explaining.operation_call import Amount, Call
-from macro.explaining.operation_work import alone, amount, precision
+from macro.explaining.operation_work import alone, amount, precision, work_of
+from macro.watching.recording import Called, Event
 
 KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
 BIG, ALL = (64, 100), 25600  # a tensor, and its bytes
@@ -330,3 +333,13 @@ def test_pytorch_counts_the_same_and_calls_nothing_unknown(model: str, monkeypat
     fused["mkldnn_rnn_layer"] = 3 * 2 * 7 * 3 * 20 * (6 + 5 + 5 + 5)
     by_hand = sum(fused.get(name.removeprefix("aten::"), 0) for name in {one.name for _, one in told})
     assert outermost(told) == pytest.approx(counter.get_total_flops() + by_hand, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rank", "weight", "there"), [(8, (256, 512), True), (64, (256, 512), False), (8, (512, 256), False)]
+)
+def test_a_weight_of_two_thin_factors_is_known(rank: int, weight: tuple[int, int], there: bool) -> None:
+    made, used = [[256, rank], [rank, 512]], [[16, weight[1]], [*weight], []]
+    names = (f"{MODULE}net", 0, 9, []), ("aten::mm", 1, 2, made), ("aten::linear", 3, 4, used)
+    called = [Called(Event(name, *at, 1, -1, 1, 0), shapes, [], ["float"] * 3, []) for name, *at, shapes in names]
+    assert (LOW_RANK in work_of(called).places.calls) is there

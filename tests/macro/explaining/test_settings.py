@@ -139,6 +139,18 @@ def test_whole_batches_are_said_in_place_of_workers() -> None:
     assert "DataLoader(num_workers" not in advised(step(cells, {"loaders": [{**LOADER, "in_memory": True}]}))
 
 
+@pytest.mark.parametrize(
+    ("data", "rest", "cores", "most"),
+    [(0.05, 0.05, 2, "49.5 ms"), (0.08, 0.02, 2, "19.5 ms"), (0.08, 0.02, 3, "59.5 ms"), (0.0008, 0.0004, 2, "")],
+)
+def test_a_loader_saves_what_free_cores_hide_less_the_hand_over(
+    data: float, rest: float, cores: int, most: str
+) -> None:
+    cells = cell("data", "data", data), cell("forward", "gemm", rest)
+    text = advised(replace(step(cells, {"cores": cores}, threads=1), step={"a": data + rest}))
+    assert f"a data loader beside the step: saves at most {most}" in text if most else "data loader" not in text
+
+
 def test_a_list_of_arrays_is_known_by_its_line() -> None:
     line = Line("train.py", 12, "<module>", "x = torch.tensor([random.choice(b) for _ in range(32)])", 0.06)
     assert "one array in place of a list: saves at most 60.0 ms" in advised(step(lines=(line,)))
@@ -215,7 +227,12 @@ def test_a_refused_trial_is_no_advice_but_of_compiled_code() -> None:
         assert ("a fused optimizer" in advised(of)) is there
 
 
-def test_a_setting_that_costs_nothing_here_is_not_reported() -> None:
-    for high, there in ((0.001, False), (0.03, True)):
-        of = step(seen={"deterministic": True}, threads=2, trials=(Trial("deterministic=off", 0.0, -0.001, high),))
-        assert any("deterministic" in x for x in settings.sentences(of)) is there
+@pytest.mark.parametrize(
+    ("low", "high", "said", "doubted"), [(-0.001, 0.001, 0, 0), (-0.001, 0.03, 0, 1), (0.001, 0.03, 1, 0)]
+)
+def test_only_a_setting_that_may_cost_something_is_reported(low: float, high: float, said: int, doubted: int) -> None:
+    of = step(seen={"deterministic": True}, threads=2, trials=(Trial("deterministic=off", 0.0, low, high),))
+    reported = [
+        sum("deterministic" in x for x in sentences) for sentences in (settings.sentences(of), settings.undecided(of))
+    ]
+    assert reported == [said, doubted]

@@ -32,8 +32,8 @@ def judged(case: Case) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit of the working tree, with a plus sign if files differ from it."""
-    words = ["git", "-C", str(HERE), "describe", "--always", "--exclude=*", "--dirty=+"]
+    """Return the commit of the working tree."""
+    words = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 

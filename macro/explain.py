@@ -48,7 +48,6 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("-o", dest="output", metavar="FILE", type=Path, help="write the run file, JSON lines")
     options.add_argument("--resume", action="store_true", help="continue the run in -o FILE, if any")
-    options.add_argument("--gate", help=argparse.SUPPRESS)  # of two scripts
     add_documents(options, "attribution")
     options.add_argument("--figures", metavar="DIR", type=Path, help="draw the waterfall into this folder")
     options.add_argument("-q", dest="quiet", action="store_true", help="no progress, no first answers")
@@ -70,8 +69,6 @@ def request(argv: Sequence[str]) -> ExplainRequest:
     from macro.timing.entry import Plan
 
     words = parser().parse_args(argv)
-    if words.gate is not None:
-        raise UsageError(f"--gate {words.gate}: compares two scripts: old.py new.py --gate 5%; leave it out")
     net = command.network(words.network)
     command.check(words)
     seconds = number(words.budget, TIME, "--budget", "60s") if words.budget else SECONDS * words.runs

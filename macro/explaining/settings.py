@@ -110,6 +110,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "thin": "thin product" in breakdown.called,
         "averaged": _together(breakdown, "_softmax", "mean"),
         "tiny": sum(breakdown.share(kind) for kind in ("dispatch", "interpreter", "malloc")) >= TINY,
+        "zeroed": any(cell.phase == "zero" and cell.column == "clear" for cell in breakdown.cells),
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }

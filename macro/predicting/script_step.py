@@ -36,7 +36,7 @@ from macro.timing import results, turns
 from macro.timing.entry import TWIN, Entry, is_reported
 from macro.watching import ends, rounds
 from macro.watching.ends import Ended
-from macro.watching.load import children
+from macro.watching.plain import PlainObserver
 from macro.watching.program import ScriptObserver
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
@@ -55,7 +55,6 @@ PROCESSES, FEW_PROCESSES = (
     3,
     1.8,
 )  # of the unchanged program for its page faults; t of 2 degrees over the normal quantile
-READY, MOST = 2, 16  # batches that a worker of PyTorch's data loader prefetches; most uncounted steps of a turn
 KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # kinds that are measured in isolation
 Watching = TypeVar("Watching", bound=ScriptObserver)
 
@@ -140,15 +139,10 @@ def _observed(kind: type[Watching], step: Step, count: int, stack: ExitStack, sa
     return look
 
 
-class Plain(ScriptObserver):
+class Plain(PlainObserver):
     """A program of which only plain (unwatched) steps are timed."""
 
     gone: str | None = None  # how the program ended by itself, if it did
-
-    def settle(self) -> None:
-        """Settle; also skip the steps whose batches data loader workers prefetched in other entries' turns."""
-        super().settle()
-        self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
 
     def round(self, number: int, order: random.Random) -> None:
         self.seen = Watched(rounds=[number] * self.count)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SECONDS, PATIENCE = "40s", "30s"
 PROCESSES = 6  # of each script for --gate, the fewest that its interval needs
+GATED = "compares two scripts, old.py new.py, or two modules, -m old.train -m new.train"
 EXPLAINED = 0.5  # share of the budget for the explained pair of processes, with --gate
 ABOUT = """\
 Why does a step of this script take its time? A PyTorch script is run unmodified, and its steps are observed in
@@ -73,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_script(argv: Sequence[str], others: argparse.ArgumentParser) -> bool:
-    """Return whether -m names a module, or the first positional argument a script or a recording."""
-    if any(word.startswith("-m") for word in split(argv)[0]):
+    """Return whether -m names a module, the first positional argument a script or a recording, or --gate is given."""
+    if any(word.startswith(("-m", "--gate")) for word in split(argv)[0]):
         return True
     words = iter(argv)
     flags = {
@@ -132,9 +133,12 @@ def request(argv: Sequence[str]) -> ScriptRequest:
         return ScriptRequest((), paths, 1, words.kernels, words.depth, outputs, full=words.full)
     if words.module and paths:
         raise UsageError(f"-m {words.module[0]} {paths[0]}: give scripts or modules; arguments follow --")
-    if len(paths) > 2 or not all(path.suffix == ".py" for path in paths):
+    others = [path for i, path in enumerate(paths) if i > 1 or path.suffix != ".py"]
+    if others and words.gate is not None:
+        raise UsageError(f"{others[0]}: --gate {words.gate} {GATED}")
+    if others:
         rest = " ".join(words.what[1:])
-        raise UsageError(f"{paths[1]}: give one or two scripts; the scripts' arguments follow --: {paths[0]} -- {rest}")
+        raise UsageError(f"{others[0]}: give one or two scripts; their arguments follow --: {paths[0]} -- {rest}")
     share = None if words.gate is None else _share(words, len(paths) + len(words.module or ()))
     words.runs = words.runs or (1 if share is None else PROCESSES)
     scripts = _scripts(words, paths, arguments)
@@ -152,7 +156,7 @@ def _share(words: argparse.Namespace, scripts: int) -> float:
     text = f"--gate {words.gate}"
     share = number(words.gate, SHARE, "--gate", "5%")
     if scripts != 2:
-        raise UsageError(f"{text}: compares two scripts; name both: old.py new.py")
+        raise UsageError(f"{text}: {GATED}")
     if words.runs is not None and words.runs < PROCESSES:
         raise UsageError(f"--runs {words.runs}: {text} needs {PROCESSES} or more processes of each; leave --runs out")
     if words.stop == "never":

@@ -13,11 +13,12 @@ from pathlib import Path
 from kernels.errors import UsageError
 from macro.watching import ends, rounds
 from macro.watching.ends import Ended
-from macro.watching.load import Load
+from macro.watching.load import Load, children
 from macro.watching.program import ScriptObserver
 from macro.watching.recording import Recording, Watched
 from macro.watching.script import Program, Script
 
+READY, MOST = 2, 16  # batches that a worker of PyTorch's data loader prefetches; most uncounted steps of a turn
 START = 10.0  # seconds until a pair of processes has taken its first steps and its memory is settled
 
 
@@ -36,15 +37,21 @@ class Pair:
 
 
 class PlainObserver(ScriptObserver):
-    """Observer of a script's plain steps alone: no tracer, no perf, no progress."""
-
-    def __init__(self, script: Script, program: Program) -> None:
-        super().__init__(script, program, lambda text: None)
+    """Observer of a script's plain steps, without a tracer, in turns with other scripts."""
 
     def begin(self) -> None:
         """Start the script and wait until its first steps are over. Raises Ended, UsageError."""
         super().begin()
         self.torch = False  # else memory would settle with a tracer in it
+
+    def settle(self) -> None:
+        """Settle; also skip the steps whose batches data loader workers prefetched in other scripts' turns."""
+        super().settle()
+        self.skip = max(self.skip, min(MOST, READY * len(children(self.program.pid))))
+
+
+class _OneOfPair(PlainObserver):
+    """Observer of one of the two scripts of a gate, whose early end keeps the rounds until then."""
 
     def round(self, number: int, order: random.Random) -> None:
         """Run a plain block of steps."""
@@ -74,7 +81,7 @@ def run(scripts: Sequence[Script], seconds: float, number: int) -> Pair:
 
     Nothing that the scripts print is shown. `number` of the pair: seed of the order of starts and turns."""
     order = random.Random(number)
-    looks: dict[int, PlainObserver] = {}
+    looks: dict[int, _OneOfPair] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelgap-gate-")))
         nothing = stack.enter_context(open(os.devnull, "wb"))
@@ -82,7 +89,7 @@ def run(scripts: Sequence[Script], seconds: float, number: int) -> Pair:
             for side in order.sample(range(len(scripts)), len(scripts)):
                 program = Program(scripts[side], folder, nothing, nothing)
                 stack.callback(program.close)
-                looks[side] = PlainObserver(scripts[side], program)
+                looks[side] = _OneOfPair(scripts[side], program, lambda text: None)
                 with looks[side].record_end():
                     looks[side].begin()
                     looks[side].settle()

@@ -29,8 +29,12 @@ def scripts(tmp_path: Path) -> list[str]:
 
 
 BAD = {
-    "old.py --gate 5%": "--gate 5%: compares two scripts; name both",
-    "old.py --gate 5% --heap default,keep": "--gate 5%: compares two scripts; name both",
+    "old.py --gate 5%": "--gate 5%: compares two scripts, old.py new.py, or two modules",
+    "old.py --gate 5% --heap default,keep": "--gate 5%: compares two scripts, old.py new.py, or two modules",
+    "-m train --gate 5%": "--gate 5%: compares two scripts, old.py new.py, or two modules",
+    "old.py new.py third.py --gate 5%": "third.py: --gate 5% compares two scripts",
+    "fcn-r numpy pytorch --gate 5%": "fcn-r: --gate 5% compares two scripts",
+    "old.py new.py third.py": "third.py: give one or two scripts; their arguments follow --: old.py -- new.py third.py",
     "old.py new.py --gate 0%": "--gate 0%: must be a positive number",
     "old.py new.py --gate abc": "--gate abc: must be a positive number",
     "old.py new.py --gate 100%": "--gate 100%: must be a positive number",
@@ -50,8 +54,8 @@ def test_a_bad_gate_is_one_line(words: str, scripts: list[str], monkeypatch: pyt
 
 
 def test_networks_have_no_gate() -> None:
-    with pytest.raises(UsageError, match=r"--gate 5%: compares two scripts: old\.py"):
-        explain.request(["fcn-r", "numpy", "pytorch", "--gate", "5%"])
+    with pytest.raises(UsageError, match="fcn-r: --gate 5% compares two scripts"):
+        explain.main(["fcn-r", "numpy", "pytorch", "--gate", "5%"])
 
 
 def test_the_budget_is_shared_by_all_processes(scripts: list[str]) -> None:

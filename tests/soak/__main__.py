@@ -14,7 +14,7 @@ from micro.command.figure import Promise, document, exit_code, write
 from micro.command.line import guarded
 from micro.command.outputs import for_people, open_outputs
 from micro.planning.options import Outputs, Parser
-from tests.soak import gates, generations, injections, kept, predictions, scripts
+from tests.soak import busy, gates, generations, injections, kept, predictions, scripts
 
 Campaign: TypeAlias = Callable[[], Iterator[Promise]]
 # A name before a colon stands for all that begin with it. All go on where they were stopped.
@@ -27,6 +27,8 @@ CAMPAIGNS: dict[str, Campaign] = {
     "own:equal": scripts.equal,
     "own:knock": scripts.knocked_out,
     "own:plain": scripts.plain,
+    "own:busy": busy.figures,
+    "own:foretold": predictions.of_scripts,
     "gate:equal": gates.equal,
     "gate:busy": gates.busy,
     "gate:slower": gates.slower,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,10 +42,36 @@ COMMANDS = {
 }
 
 
+CASES = "attention averaged checkpoint decoded depthwise float64 item packed per_sample small_parameters table unfolded"
+SCRIPTS = [f"tests/cases/scripts/{name}.py" for name in CASES.split()]
+SCRIPTS += [f"docs/examples/{name}.py" for name in ("cnn", "lstm", "transformer", "mlp")]
+OWN = ("heap-keep", "mkl-dispatch", "threads=2", "channels-last", "--apart", "--budget", "20s", "-q")
+OWN_MINUTES = 1.2  # about what such a command takes
+
+
 def figures() -> Iterator[Promise]:
     """Yield each pair as soon as it is known, then what they say together; a command that fails costs its pairs."""
     commands = {_file(name): ["whatif", *COMMANDS[name].split(), *EACH] for name in COMMANDS}
-    yield kept.forecast("commands of pairs of step and change", commands, 60 * MINUTES)
+    yield from together((yield from _pairs(commands, MINUTES)))
+
+
+def of_scripts() -> Iterator[Promise]:
+    """Yield the pairs of users' scripts, one process of each, then what is promised of the large ones."""
+    commands = {_file(f"own-{Path(script).stem}"): ["whatif", script, *OWN] for script in SCRIPTS}
+    every = yield from _pairs(commands, OWN_MINUTES)
+    large = [x for x in every if is_large(x) and x.predicted is not None]
+    refuted = sum(word(x) == "refuted" for x in large)
+    inside = sum(_holds(x, error=False) for x in large)
+    wrong = sum(_center(x.predicted) * _center(x.measured) <= 0 for x in large)
+    yield Promise("pairs of scripts, of 5% or more", str(len(large)), "12 or more", len(large) >= 12)
+    yield Promise("… refuted", str(refuted), "0", refuted == 0)
+    yield Promise("… wrong signs", str(wrong), "0", wrong == 0)
+    yield Promise("… inside their 90 % intervals", str(inside), "80% or more", inside >= 0.8 * len(large))
+
+
+def _pairs(commands: Mapping[Path, Sequence[str]], minutes: float) -> Generator[Promise, None, list[Prediction]]:
+    """Yield each pair of the commands, kept or measured now, about `minutes` each; return them all."""
+    yield kept.forecast("commands of pairs of step and change", commands, 60 * minutes)
     every: list[Prediction] = []
     for path, words in commands.items():
         try:
@@ -56,7 +82,7 @@ def figures() -> Iterator[Promise]:
         for pair in run.predictions:
             yield Promise(f"{path.stem}, {pair.change}", _line(pair), "", True)
         every += run.predictions
-    yield from together(every)
+    return every
 
 
 def _complete(words: Sequence[str], run: Run) -> bool:

@@ -20,8 +20,9 @@ from reports import next_run
 from reports.explanation import Witness
 from reports.record import Contest, Expected, Prediction
 from tests import build
+from tests.cases.court import Case
 from tests.reports.test_predictions import AFTER, BEFORE
-from tests.soak import generations, injected_numpy, kept, predictions, scripts
+from tests.soak import busy, generations, injected_numpy, kept, predictions, scripts
 from tests.soak.conftest import Macro, Record
 
 CONTEST = build.contest(contest="step/x")
@@ -176,3 +177,29 @@ def test_signs_errors_verdicts_and_intervals_are_counted() -> None:
         "Of 2 changes whose interval holds 0 and lies within ±5 % of the step, 1 had been predicted to change it by "
         "more than the resolution.",
     ]
+
+
+# A busy machine
+
+BUSY = "This machine was busy: other programs used 2.00 cores."
+
+
+@pytest.mark.parametrize(
+    ("sentences", "largest", "wrong"),
+    [
+        ([BUSY, "A step."], "copy", 0),
+        (["A step.", BUSY], "copy", 1),
+        ([BUSY, "To try: less dropout: saves at most 1 ms of a step."], "copy", 1),
+        ([BUSY, "Setting: x. Do: y, which saves 1 ms of a step, made here."], "gemm", 2),
+    ],
+)
+def test_a_report_beside_loops_is_judged(sentences: list[str], largest: str, wrong: int) -> None:
+    document = {"sentences": sentences, "step": {"a": 1.0}, "kinds": [{"name": largest, "a": 0.6}]}
+    assert len(busy.faults(Case("x", "#", cause={"kind": "copy", "share": 0.5}), document)) == wrong
+
+
+def test_only_large_pairs_of_scripts_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = replace(AFTER, measured=Expected(-0.2, -0.21, -0.19, 0.9), verdict="refuted")
+    monkeypatch.setattr(predictions, "_pairs", lambda commands, minutes: (yield from ()) or [large] * 12)
+    count, refuted, wrong, inside = predictions.of_scripts()
+    assert count.held and (refuted.value, refuted.held) == ("12", False) and wrong.held and not inside.held

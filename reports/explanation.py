@@ -285,6 +285,7 @@ class LongSteps:
     share: float  # of the time of all steps
     place: str  # FILE:LINE of the program where most of their time was spent; empty: not seen
     text: str  # of that line
+    places: tuple[Line, ...] = ()  # the longest line of each of several functions, with seconds of a mean long step
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def _long(breakdown: Breakdown) -> Iterator[str]:
     if long := breakdown.long:
         file, _, line = long.place.rpartition(":")
         where = f" at {Path(file).name}:{line} ({_cut(long.text)})" if long.place else ""
+        if len(long.places) > 1:
+            where = f" (at {', '.join(_line(x) for x in long.places)})"
         yield (
             f"One in {long.every:.0f} steps takes {seconds(long.seconds)}{where}: {long.share:.0%} of the time of all "
             f"steps ({counted(long.count, 'such step')} seen). All else is of the regular steps."

@@ -8,10 +8,11 @@ from statistics import fmean, median
 
 from macro.watching.recording import Recording, Watched
 from macro.watching.regular import limit
-from reports.explanation import LongSteps
+from reports.explanation import Line, LongSteps
 
 FEWEST, STEPS = 2, 20  # long steps, and steps in all, from which on the long ones are a class
 RARE, WORTH = 0.1, 0.02  # largest share of the steps, least share of the time
+LEAST, OUTSIDE = 0.15, "<module>"  # least share of a long step of a place; Python's name of what is in no function
 
 
 def describe(recording: Recording) -> LongSteps | None:
@@ -22,16 +23,30 @@ def describe(recording: Recording) -> LongSteps | None:
     share = counted["long seconds"] / counted["seconds"]
     if share < WORTH:
         return None
-    lines = recording.program.get("long lines", {}).get("lines", {})
-    place = max(lines, key=lambda place: lines[place][2], default="")
+    seconds = counted["long seconds"] / counted["long"]
+    places = _places(recording, seconds)
     return LongSteps(
         count=counted["long"],
         every=counted["steps"] / counted["long"],
-        seconds=counted["long seconds"] / counted["long"],
+        seconds=seconds,
         share=share,
-        place=place,
-        text=lines[place][1] if place else "",
+        place=f"{places[0].file}:{places[0].number}" if places else "",
+        text=places[0].text if places else "",
+        places=tuple(x for x in places if x.seconds >= LEAST * seconds),
     )
+
+
+def _places(recording: Recording, seconds: float) -> list[Line]:
+    """Return the longest line of each function in long steps of so many seconds, with those of all of its lines."""
+    places: dict[tuple[str, str], Line] = {}
+    lines = recording.program.get("long lines", {}).get("lines", {})
+    every = sum(took for *_, took in lines.values()) or 1.0
+    for at, (function, text, took) in sorted(lines.items(), key=lambda x: -x[1][2]):
+        file, _, number = at.rpartition(":")
+        key = file, number if function == OUTSIDE else function  # lines outside functions are places of their own
+        first = places.get(key, Line(file, int(number), function, text, 0.0))
+        places[key] = replace(first, seconds=first.seconds + seconds * took / every)
+    return sorted(places.values(), key=lambda x: -x.seconds)
 
 
 def regular(process: Watched, others: Sequence[Watched] = ()) -> Watched:

@@ -52,20 +52,25 @@ def _called(holder: Any, name: str) -> Any:
 def loaders(torch: Any) -> list[dict[str, Any]]:
     """Return the data loaders: workers, batch, whether the data set is tensors in memory and taken in order.
 
-    A loader that only a loop refers to is gone, so that its iterator stands for it."""
+    A loader that only a loop refers to is gone, so that its iterator stands for it. `batch`: samples that are collected
+    one by one; None where the data set gives batches."""
     data = torch.utils.data
-    there = [(x.dataset, x.num_workers, x.batch_sampler or x.sampler) for x in names.instances(data.DataLoader)]
-    known = {id(dataset) for dataset, *_ in there}
+    there = [(x._index_sampler, x.dataset, x.num_workers, x._auto_collation) for x in names.instances(data.DataLoader)]
+    known = {id(sampler) for sampler, *_ in there}
     iterators = names.instances(data.dataloader._BaseDataLoaderIter)
-    there += [(x._dataset, x._num_workers, x._index_sampler) for x in iterators if id(x._dataset) not in known]
+    there += [
+        (x._index_sampler, x._dataset, x._num_workers, x._auto_collation)
+        for x in iterators
+        if id(x._index_sampler) not in known
+    ]
     return [
         {
             "workers": workers,
-            "batch": getattr(sampler, "batch_size", None),
+            "batch": getattr(sampler, "batch_size", None) if collects else None,
             "in_memory": type(dataset) is data.TensorDataset,
             "in_order": isinstance(getattr(sampler, "sampler", sampler), data.SequentialSampler),
         }
-        for dataset, workers, sampler in there
+        for sampler, dataset, workers, collects in there
     ]
 
 

@@ -35,6 +35,7 @@ MICRO: dict[str, dict[str, str]] = {"float": {}, "c10::BFloat16": {"dtype": "bf1
 FACTORS = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "_scaled_mm": (0, 1), "addmm": (1, 2), "addmv": (1, 2)}
 FACTORS |= {"baddbmm": (1, 2), "addbmm": (1, 2), "_addmm_activation": (1, 2)}
 FEW = 4  # columns or rows of a product that is bound by memory, at most
+FORWARDS = ("forward", "recompute")  # phases in which a module makes a weight
 LOW = 8  # times the rank of two factors: the least rows and columns of a product of low rank
 LINEAR = {"mkldnn_linear": (0, 1), "_weight_int8pack_mm": (0, 1), "mkldnn::_linear_pointwise": (0, 1)}
 LINEAR |= {"mkl::_mkl_linear": (0, 2), "onednn::qlinear_pointwise": (0, 3)}
@@ -254,9 +255,9 @@ def work_of(called: Sequence[Called], cache: int = 0) -> Work:
         work.places.add(event.name.removeprefix("aten::"), path, recorded.shapes)
         if thin(call) > 1:
             work.places.add(THIN, path, recorded.shapes)
-        if rank := _factored(call):
-            factored.add((path, *rank))
-        if event.name == "aten::linear" and (path, *call.shapes[1]) in factored:
+        if where and where.phase in FORWARDS and (shape := _factored(call)):
+            factored.add((path, *shape))
+        if event.name == "aten::linear" and (path, *call.shapes[1]) in factored and _few_rows(*call.shapes[:2]):
             work.places.add(LOW_RANK, path, recorded.shapes)
         if column in (None, "dispatch", "data") or event.start < inside.get(event.thread, 0):
             continue
@@ -295,6 +296,11 @@ def _factored(call: Call) -> tuple[int, int] | None:
     """Return the shape of a matrix that is the product of two factors of far lower rank, None of others."""
     batch, m, n, k = _dimensions(call)
     return (m, n) if batch == 1 and LOW * k <= min(m, n) else None
+
+
+def _few_rows(inputs: Sequence[int], weight: Sequence[int]) -> bool:
+    """Return whether multiplying a linear layer's inputs by thin factors costs less than multiplying out its weight."""
+    return count(inputs[:-1]) * sum(weight) < count(weight)
 
 
 def _dimensions(call: Call) -> tuple[int, int, int, int]:

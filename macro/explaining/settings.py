@@ -17,7 +17,8 @@ FEW = 10  # times the numbers of a batch: a gradient is sparse if the table hold
 MANY = 50  # tensors of an optimizer from which on updating them in a few calls may save time
 TINY = 0.4  # share of a step in what its calls cost, from which on fewer calls are advised
 LOADS = 0.02  # share of a step from which on its loader, or a trial's saving, matters
-HALF = 0.5  # share of the FLOP from which on a step counts as computed in float32
+HALF = 0.5  # share of a step's FLOP, or of its time, that is most of it
+CLEARING = ("zero_", "_foreach_zero_")  # operations
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
     """Return what the settings' conditions and texts refer to; a recording without settings has few facts."""
     seen = dict(breakdown.program.get("settings") or {})
     loaders = [x for x in seen.get("loaders", ()) if x["in_memory"] and x["batch"]]
+    loader: dict[str, Any] = next(
+        (x for x in loaders if not x.get("in_order")), next(iter(loaders), {})
+    )  # for training
     flops, phases = sum(breakdown.types.values()), {cell.phase for cell in breakdown.cells}
     return {
         **seen,
@@ -99,9 +103,10 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         and seen.get("variables", {}).get("OMP_NUM_THREADS") == "1"
         and seen.get("cores", 1) >= 2,
         "in_memory": bool(loaders) and _loading(breakdown) >= LOADS * breakdown.step["a"],
+        "fetched": bool(loaders) and _loading(breakdown) >= HALF * breakdown.step["a"],
         "loader_workers": any(x["workers"] for x in seen.get("loaders", ())),
-        "batch": max((x["batch"] or 0 for x in loaders or seen.get("loaders", ())), default=0),
-        "order": "arange" if loaders and loaders[0].get("in_order") else "randperm",
+        "batch": loader.get("batch"),
+        "order": "arange" if loader.get("in_order") else "randperm",
         "fusible": any(x["fusible"] and not x["fused"] for x in seen["optimizers"]) if "optimizers" in seen else True,
         "foreach": any(x["foreach"] is None and x["tensors"] > MANY for x in seen.get("optimizers", ())),
         "sparse": _sparse(breakdown),
@@ -110,7 +115,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "thin": "thin product" in breakdown.called,
         "averaged": _together(breakdown, "_softmax", "mean"),
         "tiny": sum(breakdown.share(kind) for kind in ("dispatch", "interpreter", "malloc")) >= TINY,
-        "zeroed": any(cell.phase == "zero" and cell.column == "clear" for cell in breakdown.cells),
+        "zeroed": any(x.endswith(".zero_grad)") for name in CLEARING for x in _paths(breakdown, name)),
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }
@@ -154,8 +159,11 @@ def _sparse(breakdown: Breakdown) -> bool:
 
 def _together(breakdown: Breakdown, *names: str) -> bool:
     """Return whether one module calls all of these operations."""
-    paths = [set(breakdown.called[name].paths) if name in breakdown.called else set() for name in names]
-    return bool(set.intersection(*paths))
+    return bool(set.intersection(*(_paths(breakdown, name) for name in names)))
+
+
+def _paths(breakdown: Breakdown, name: str) -> set[str]:
+    return set(breakdown.called[name].paths) if name in breakdown.called else set()
 
 
 def count(shape: str) -> int:

@@ -20,14 +20,13 @@ from reports.units import seconds
 AGAIN = "compiled"  # in the reason of a trial that is refused for the script's compiled code alone
 MOST = 4  # remedies that were not tried, at most
 TRIALS, SHORT = (2, 4), 0.05  # trials of advice in a watched process, at most: of long, of short steps in seconds
-SAME_FAULTS = 64  # page faults of a step by which two heaps may differ and count as equal
+SAME_FAULTS, SAME = 64, 0.1  # page faults of a step, and their share, by which two heaps may differ and be alike
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
     *("layout reorder", "copy", "cast", "clear", "random numbers"),
 )
 COLLATED = ("stack", "cat")  # operations that make a batch of samples
-HANDED, PER_BYTE = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, at least
-SINGLE = 4  # bytes of a number of float32
+HANDED, PER_NUMBER = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, of bytes at least
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
@@ -87,12 +86,13 @@ class Try:
 
 
 def kept(breakdown: Breakdown) -> tuple[float, bool]:
-    """Return the seconds saved by keeping freed memory, and whether they are certain: page faults differ, too."""
+    """Return the seconds saved by keeping freed memory, and whether they are certain: page faults differ alike."""
     started, step = breakdown.started, breakdown.step["a"]
-    fewer = abs(started["faults"] - breakdown.faults.get("P0", 0.0)) > SAME_FAULTS
-    difference = started["seconds"] - step
+    difference, faults = started["seconds"] - step, breakdown.faults.get("P0", 0.0)
+    more = started["faults"] - faults
     half = math.hypot(started["high"] - started["seconds"], breakdown.interval[1] - step)
-    return difference, fewer and abs(difference) > half and not company.disturbs(breakdown)
+    alike = abs(more) > max(SAME_FAULTS, SAME * faults) and more * difference > 0
+    return difference, alike and abs(difference) > half and not company.disturbs(breakdown)
 
 
 def _heap(breakdown: Breakdown) -> float:
@@ -137,11 +137,12 @@ def _beside(breakdown: Breakdown) -> float:
     """Return what free cores save by loading beside the step, less what handing over a batch costs at least."""
     facts, cells = settings.facts_of(breakdown), [cell for cell in breakdown.cells if cell.phase == "data"]
     data, waits = sum(cell.a for cell in cells), sum(cell.a for cell in cells if cell.column == "waiting")
-    workers = max(1.0, float(facts["cores"]) - breakdown.threads)
+    rest, computes = breakdown.step["a"] - data, data - waits
+    cores, threads = float(facts["cores"]), breakdown.threads
+    least = max(rest, computes / max(1.0, cores - threads), (computes + threads * rest) / cores)
     collated = [settings.count(x.shape) for cell in cells for x in cell.operations if x.name in COLLATED and x.shape]
-    handed = HANDED + PER_BYTE * SINGLE * int(facts["batch"]) * max(collated, default=0)
-    step = breakdown.step["a"]
-    return step - max((data - waits) / workers, step - data) - handed
+    samples = min((x["batch"] or 0 for x in facts.get("loaders", ())), default=0)
+    return breakdown.step["a"] - least - HANDED - PER_NUMBER * samples * max(collated, default=0)
 
 
 ESTIMATES = {

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kernels.devices import open_device
 from tests.cases import judgment, table, truth
 from tests.cases.court import HERE, Case, cases
 
@@ -25,16 +26,20 @@ def judged(case: Case) -> dict[str, Any]:
         words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]
         report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False, timeout=LONGEST)
         document = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    row = {"true": true, "minutes": (time.monotonic() - began) / 60, "commit": _commit()}
+    row = {"true": true, "minutes": (time.monotonic() - began) / 60, **_where()}
     if not document:
         return {**row, "faults": [f"no document: {report.stderr.strip()[-200:]}"]}
     return {**row, **judgment.row(case, true, report.stdout, document)}
 
 
-def _commit() -> str:
-    """Return the commit of the working tree."""
-    words = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+def _where() -> dict[str, Any]:
+    """Return the commit of the working tree, with a plus sign if its code differs, and the processor's model."""
+    words = [("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "kernels", "micro", "macro", "reports")]
+    commit, changed = (
+        subprocess.run(["git", *x], cwd=HERE.parents[1], capture_output=True, text=True, check=False).stdout
+        for x in words
+    )
+    return {"commit": commit.strip() + "+" * bool(changed.strip()), "processor": open_device("cpu").describe()["model"]}
 
 
 def main(names: list[str]) -> int:

@@ -37,7 +37,7 @@ def row(case: Case, true: Mapping[str, float], report: str, document: Document) 
     ]
     name, share = largest(case.cause, document) if case.cause else ("", 0.0)
     found = {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
-    return {**found, "processor": document["program"].get("processor"), "trials": made(document)}
+    return {**found, "trials": made(document)}
 
 
 def made(document: Document) -> dict[str, float]:

@@ -44,7 +44,7 @@ def page(rows: Mapping[str, Any], cases: Sequence[Case]) -> str:
     table = [COLUMNS, ["---"] * len(COLUMNS), *(_cells(case, row) for case, row in known)]
     faults = [f"- {case.name}: {'; '.join(row['faults'])}" for case, row in known if row["faults"]]
     lines = [f"| {' | '.join(cells)} |" for cells in table]
-    judged = Counter(f"{row['processor']}, commit {row['commit']}" for _, row in known if row.get("processor"))
+    judged = Counter(f"{row['processor']}, commit {row.get('commit')}" for _, row in known if row.get("processor"))
     where = "; ".join(f"{count} on {at}" for at, count in judged.items())
     return HEAD + "\n".join([*lines, "", f"{right} of {len(known)} right ({where}). Faults:", "", *faults]) + "\n"
 

@@ -28,7 +28,6 @@ def document(*sentences: str, **changes: Any) -> dict[str, Any]:
         "lines": [{"file": "/a/train.py", "number": 7, "seconds": 4e-3}],
         "long": {"share": 0.4},
         "sentences": list(sentences),
-        "program": {},
         "trials": [],
     }
     return {**parts, **changes}

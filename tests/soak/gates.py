@@ -97,7 +97,7 @@ def _scripts(name: str, parts: int) -> list[Script]:
     """Write two scripts with so many passes in the second's step."""
     scripts = []
     for side, passes in (("old", PARTS), ("new", parts)):
-        path = kept.folder(f"soak-gate-{name}") / f"{side}.py"
+        path = kept.folder(f"soak-gates-{name}") / f"{side}.py"
         path.write_text(TEXT.format(parts=passes), "utf-8")
         scripts.append(Script(path, python=Path(sys.executable)))
     return scripts
@@ -107,7 +107,7 @@ def _outcomes(
     name: str, count: int, measure: Callable[[int, Path], dict[str, Any]]
 ) -> Generator[Promise, None, list[str]]:
     """Yield the outcome of each gate, kept or measured now; return them all."""
-    folder, outcomes = kept.folder(f"soak-gate-{name}"), []
+    folder, outcomes = kept.folder(f"soak-gates-{name}"), []
     for number in range(count):
         file = folder / f"{number + 1:02}.json"
         if not file.is_file():

@@ -6,6 +6,7 @@ import gc
 import importlib
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,22 @@ def test_a_loader_that_only_a_loop_refers_to_is_seen_by_its_iterator() -> None:
     gc.collect()
     row = {"workers": 0, "batch": 2, "in_memory": True, "in_order": False}
     assert row in settings.loaders(torch) and next(batches)[0].shape == (2, 2)
+
+
+def test_loaders_of_streams_and_of_whole_batches_are_seen() -> None:
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Any:
+            return iter(torch.ones(8, 2))
+
+    settings, data = importlib.import_module("torch_settings"), torch.utils.data.TensorDataset(torch.ones(8, 2))
+    whole = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(data), 4, False)
+    loaders = (
+        torch.utils.data.DataLoader(Stream(), batch_size=3),
+        torch.utils.data.DataLoader(data, batch_size=None, sampler=whole, num_workers=2),
+    )
+    rows = settings.loaders(torch)
+    assert {"workers": 0, "batch": 3, "in_memory": False, "in_order": False} in rows and loaders
+    assert {"workers": 2, "batch": None, "in_memory": True, "in_order": False} in rows
 
 
 def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:

@@ -13,7 +13,7 @@ from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from macro.explaining.called import LOW_RANK
 from macro.explaining.kinds import OPERATIONS, TABLES, known, of_operation
-from macro.explaining.modules import MODULE
+from macro.explaining.modules import MODULE, NODE
 from macro.explaining.operation_call import Amount, Call
 from macro.explaining.operation_work import alone, amount, precision, work_of
 from macro.watching.recording import Called, Event
@@ -336,10 +336,25 @@ def test_pytorch_counts_the_same_and_calls_nothing_unknown(model: str, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("rank", "weight", "there"), [(8, (256, 512), True), (64, (256, 512), False), (8, (512, 256), False)]
+    ("rank", "weight", "rows", "inside", "there"),
+    [
+        (8, (256, 512), 16, MODULE, True),
+        (64, (256, 512), 16, MODULE, False),
+        (8, (512, 256), 16, MODULE, False),
+        (8, (256, 512), 200, MODULE, False),  # multiplying by the factors would cost more
+        (8, (256, 512), 16, f"{NODE}AddmmBackward0 ", False),  # a weight's gradient is such a product, too
+    ],
 )
-def test_a_weight_of_two_thin_factors_is_known(rank: int, weight: tuple[int, int], there: bool) -> None:
-    made, used = [[256, rank], [rank, 512]], [[16, weight[1]], [*weight], []]
-    names = (f"{MODULE}net", 0, 9, []), ("aten::mm", 1, 2, made), ("aten::linear", 3, 4, used)
-    called = [Called(Event(name, *at, 1, -1, 1, 0), shapes, [], ["float"] * 3, []) for name, *at, shapes in names]
+def test_a_weight_of_two_thin_factors_is_known(
+    rank: int, weight: tuple[int, int], rows: int, inside: str, there: bool
+) -> None:
+    made, used = [[256, rank], [rank, 512]], [[rows, weight[1]], [*weight], []]
+    names = [("aten::linear", 0, 9, 5, used), (f"{inside}net", 10, 20, 5, []), ("aten::mm", 11, 12, -1, made)]
+    names = [
+        (f"{MODULE}net", 0, 9, -1, []),
+        *names,
+        (f"{MODULE}net", 30, 40, -1, []),
+        ("aten::linear", 31, 32, 6, used),
+    ]
+    called = [Called(Event(name, a, b, 1, n, 1, 1), shapes, [], ["float"] * 3, []) for name, a, b, n, shapes in names]
     assert (LOW_RANK in work_of(called).places.calls) is there

@@ -27,6 +27,9 @@ OVERHEAD = (
 )
 COLLATED = ("stack", "cat")  # operations that make a batch of samples
 HANDED, PER_NUMBER = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, of bytes at least
+CASTS = ("data", "forward", "backward", "loss", "copy", "script")  # phases in which a program casts
+MANY_CASTS = 0.05  # least share of a step that a phase's casts take, if they are worth a word
+PASSES = ("cast", "copy", "clear", "element-wise", "reduction", "OS memory", "malloc", "dispatch")
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
@@ -145,7 +148,17 @@ def _beside(breakdown: Breakdown) -> float:
     return breakdown.step["a"] - least - HANDED - PER_NUMBER * samples * max(collated, default=0)
 
 
+def _casts(breakdown: Breakdown) -> float:
+    """Return the seconds of casts, and of what else passes over memory in their phases: it finds other caches."""
+    cast = {cell.phase: 0.0 for cell in breakdown.cells}
+    for cell in breakdown.cells:
+        cast[cell.phase] += cell.a if cell.column == "cast" and cell.phase in CASTS else 0.0
+    phases = [phase for phase, took in cast.items() if took >= MANY_CASTS * breakdown.step["a"]]
+    return sum(cell.a for cell in breakdown.cells if cell.phase in phases and cell.column in PASSES)
+
+
 ESTIMATES = {
+    "no change of type": _casts,
     "a data loader beside the step": _beside,
     "MKL's vendor check": _vendor,
     "keep freed memory": _heap,

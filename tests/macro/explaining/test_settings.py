@@ -256,3 +256,10 @@ def test_clearing_gradients_counts_where_they_are_cleared(path: str, there: bool
     called = {"zero_": CalledIn((path,), 2, 1)}
     text = advised(step(cells, called=called))
     assert ("gradients set to None: saves at most 50.0 ms" in text) is there
+
+
+def test_casts_are_bounded_with_the_passes_beside_them() -> None:
+    cells = cell("script", "cast", 0.03), cell("script", "reduction", 0.02), cell("forward", "element-wise", 0.05)
+    assert "no change of type: saves at most 50.0 ms" in advised(step(cells))
+    few = (cell("script", "cast", 0.004), *cells[1:])
+    assert "no change of type" not in advised(step(few))

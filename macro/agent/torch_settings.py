@@ -20,6 +20,7 @@ def settings(torch: Any, optimizers: list[Any]) -> dict[str, Any]:
         "anomaly": _called(torch, "is_anomaly_enabled"),
         "deterministic": _called(torch, "are_deterministic_algorithms_enabled"),
         "default_dtype": str(torch.get_default_dtype()).rpartition(".")[2],
+        "matmul": matmul_precision(torch),
         "bf16": _called(torch.cpu, "_is_avx512_bf16_supported") or _called(torch.cpu, "_is_amx_tile_supported"),
         "onednn": _called(torch._C, "_get_mkldnn_enabled"),
         "flushed": float(torch.full((1,), DENORMAL, dtype=torch.float32).mul(1.0)) == 0.0,
@@ -47,6 +48,14 @@ def cores() -> float:
 def _called(holder: Any, name: str) -> Any:
     function = getattr(holder, name, None)
     return function() if function else None
+
+
+def matmul_precision(torch: Any) -> str | None:
+    """Return the precision of float32 products, "medium" if they run in bfloat16; None if it is set by backend."""
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # both ways of setting it are in use
+        return None
 
 
 def loaders(torch: Any) -> list[dict[str, Any]]:

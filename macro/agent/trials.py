@@ -46,6 +46,17 @@ def _deterministic(torch: Any) -> Callable[[bool], None]:
     return lambda on: torch.use_deterministic_algorithms(on, warn_only=warns)
 
 
+class Products(Switch):
+    """Matrix products of float32 in bfloat16. Raises Refused if they are, or if this PyTorch cannot say."""
+
+    def __init__(self, torch: Any) -> None:
+        before = torch_settings.matmul_precision(torch)
+        if before in (None, "medium"):
+            raise Refused("products run in bfloat16" if before else "their precision is set by backend")
+        super().__init__(torch.set_float32_matmul_precision, before, "medium")
+        self.flags = {"products": "bfloat16"}
+
+
 class Flush(Switch):
     """Denormal numbers as zero, in the thread that calls. Raises Refused with several threads."""
 
@@ -246,4 +257,5 @@ TRIALS: dict[str, Callable[[Any], Any]] = {
     "batches": WholeBatches,
     "channels_last": ChannelsLast,
     "bf16": Bfloat16,
+    "products": Products,
 }

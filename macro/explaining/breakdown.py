@@ -75,6 +75,9 @@ def taken_apart(recording: Recording, took: float, ceilings: Ceilings) -> Breakd
     scale = _scale(rounds, step.center)
     rounds = [x * scale for x in rounds]
     work = work_of(recording.called, ceilings.cache)
+    seen = recording.program.get("settings") or {}
+    if seen.get("bf16") and seen.get("matmul") == "medium":
+        work.round_products()
     cells = _cells(keys, rounds, attributions, work)
     residual = step.center - sum(cell.a for cell in cells)
     shares, started = tuple(_shares(keys, rounds, cells, work, ceilings)), _started(started_in)

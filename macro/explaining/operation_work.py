@@ -243,6 +243,12 @@ class Work:
     places: Places = field(default_factory=Places)
     shapes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)  # of calls, by row and operation
 
+    def round_products(self) -> None:
+        """Count products of float32 as bfloat16, in which torch.set_float32_matmul_precision("medium") runs them."""
+        for (_, column), typed in self.typed.items():
+            if column == "gemm" and "float32" in typed:
+                typed["bfloat16"] = typed.get("bfloat16", 0.0) + typed.pop("float32")
+
 
 def work_of(called: Sequence[Called], cache: int = 0) -> Work:
     """Sum the work of a step's calls, outermost if nested; `cache`: bytes of the last-level cache."""

@@ -92,6 +92,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "float16": breakdown.types.get("float16", 0.0) / flops if flops else 0.0,
         "single": breakdown.types.get("float32", 0.0) > HALF * flops > 0,
         "bf16": seen.get("bf16") is True,
+        "products": breakdown.share("gemm") > sum(map(breakdown.share, ("convolution", "attention", "recurrent cell"))),
         **_collecting(breakdown.program.get("counted") or {}),
         **_denormal(breakdown.program.get("denormals") or {}),
         "cores": seen.get("cores") or breakdown.threads,

@@ -173,6 +173,17 @@ def test_bf16_runs_products_in_bf16_and_leaves_the_outputs_type() -> None:
     assert inner == [torch.bfloat16, torch.float32] and not torch.is_autocast_enabled("cpu")
 
 
+def test_products_are_rounded_during_the_trial_alone() -> None:
+    trials, before = importlib.import_module("trials"), torch.get_float32_matmul_precision()
+    trial = trials.trial(torch, "products")
+    trial.apply()
+    assert torch.get_float32_matmul_precision() == "medium" and trial.flags == {"products": "bfloat16"}
+    with pytest.raises(trials.Refused, match="products run in bfloat16"):
+        trials.trial(torch, "products")
+    trial.undo()
+    assert torch.get_float32_matmul_precision() == before
+
+
 def test_whole_batches_are_the_same_batches() -> None:
     trials, data = importlib.import_module("trials"), torch.utils.data
     loader = data.DataLoader(data.TensorDataset(torch.arange(10.0), torch.arange(20).reshape(10, 2)), batch_size=4)

@@ -15,7 +15,7 @@ from macro.explaining.called import LOW_RANK
 from macro.explaining.kinds import OPERATIONS, TABLES, known, of_operation
 from macro.explaining.modules import MODULE, NODE
 from macro.explaining.operation_call import Amount, Call
-from macro.explaining.operation_work import alone, amount, precision, work_of
+from macro.explaining.operation_work import Work, alone, amount, precision, work_of
 from macro.watching.recording import Called, Event
 
 KINDS = json.loads(Path(__file__).with_name("kinds.json").read_text("utf-8"))
@@ -333,6 +333,13 @@ def test_pytorch_counts_the_same_and_calls_nothing_unknown(model: str, monkeypat
     fused["mkldnn_rnn_layer"] = 3 * 2 * 7 * 3 * 20 * (6 + 5 + 5 + 5)
     by_hand = sum(fused.get(name.removeprefix("aten::"), 0) for name in {one.name for _, one in told})
     assert outermost(told) == pytest.approx(counter.get_total_flops() + by_hand, rel=1e-4)
+
+
+def test_rounded_products_are_of_bfloat16() -> None:
+    typed = {(("a",), "gemm"): {"float32": 3.0, "bfloat16": 1.0}, (("a",), "convolution"): {"float32": 2.0}}
+    work = Work(typed=typed)
+    work.round_products()
+    assert [*work.typed.values()] == [{"bfloat16": 4.0}, {"float32": 2.0}]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from macro.explaining import advice, settings, tries
 from macro.explaining.kinds import KINDS
 from macro.explaining.modules import PHASES
-from reports.explanation import Breakdown, CalledIn, Line, Operation, Part, Trial
+from reports.explanation import Breakdown, CalledIn, Line, Operation, Part, Share, Trial
 from tests.explanations import breakdown
 
 QUIET: dict[str, Any] = {
@@ -207,7 +207,9 @@ def test_forms_that_were_missed_bound_their_modules(words: str, called: dict[str
 def test_bf16_and_threads_depend_on_the_processor_and_the_cores() -> None:
     able = {"bf16": True}
     single = {"types": {"float32": 4.0}, "threads": 2}
-    assert "bf16 autocast: saves at most 100 ms" in advised(step(seen=able, **single))
+    assert "bf16 autocast: saves at most 100 ms" in advised(step(seen=able, kinds=(), **single))
+    products = advised(step(seen=able, kinds=(Share("gemm", STEP, 0.0, 0.0, None, None, None),), **single))
+    assert "bf16 products: saves at most 100 ms" in products and "autocast" not in products
     assert "bf16" not in advised(step(seen=able, **{**single, "types": {"bfloat16": 4.0}}))
     assert "bf16" not in advised(step(**single))
     assert "more threads" in advised(step(threads=1)) and "more threads" not in advised(step(threads=2))

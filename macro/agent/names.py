@@ -16,6 +16,7 @@ Holds = Callable[[Any], "dict[int, str]"]
 NOT_NAMES = ("self", "module", "mod", "m", "layer", "block", "cls", "obj", "_")
 COMPILED = "_orig_mod"  # attribute of a module that torch.compile wraps
 DEEP = 40  # frames to search
+PACKAGES = ("site-packages", "dist-packages")  # names of folders of packages, on the path wherever they are
 
 
 def in_frames(wanted: Any, skip: tuple[str, ...], holds: Holds | None = None) -> str | None:
@@ -99,5 +100,6 @@ def library_folders() -> tuple[str, ...]:
     import sysconfig
 
     paths = sysconfig.get_paths()
-    here = os.path.dirname(os.path.abspath(__file__))
-    return tuple({paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)} | {here, "<"})
+    folders = {paths[x] for x in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(x)}
+    folders |= {path for path in sys.path if os.path.basename(path.rstrip("/")) in PACKAGES}
+    return tuple(folders | {os.path.dirname(os.path.abspath(__file__)), "<"})

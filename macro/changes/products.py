@@ -14,7 +14,7 @@ from kernels.devices.cpu import vendor
 from kernels.errors import SuiteError
 from kernels.libs import openblas, preload
 from macro.changes import _parts
-from macro.changes.base import FUNCTIONS, BaselineProfile, Change, Effect, ProcessSnapshot, Step
+from macro.changes.base import BaselineProfile, Change, Effect, ProcessSnapshot, Step
 
 MKL = ("pytorch", "keras-torch")  # frameworks whose products are MKL's; PyTorch's x86-64 wheels contain MKL
 RARE = 0.05  # a kernel family with a smaller share of the samples in products is ignored
@@ -65,7 +65,7 @@ def preloaded(
         costs="the last bits of results",
         saves=_parts.HAVE_PRODUCTS,
         measures=_parts.PRODUCTS,
-        looks=(FUNCTIONS,),
+        memory=True,  # libraries and kernels differ in what they allocate
     )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 
 from macro.watching.recording import Recording, Watched
 from macro.watching.regular import limit
+from macro.watching.regular import regular as regular_steps
 from reports.explanation import Line, LongSteps
 
 FEWEST, STEPS = 2, 20  # long steps, and steps in all, from which on the long ones are a class
+FAR = 3.0  # quartile distances beyond the upper quartile
 RARE, WORTH = 0.1, 0.02  # largest share of the steps, least share of the time
 LEAST, OUTSIDE = 0.15, "<module>"  # least share of a long step of a place; Python's name of what is in no function
 
@@ -24,6 +26,8 @@ def describe(recording: Recording) -> LongSteps | None:
     if share < WORTH:
         return None
     seconds = counted["long seconds"] / counted["long"]
+    if seconds < _far(recording):
+        return None
     places = _places(recording, seconds)
     return LongSteps(
         count=counted["long"],
@@ -34,6 +38,15 @@ def describe(recording: Recording) -> LongSteps | None:
         text=places[0].text if places else "",
         places=tuple(x for x in places if x.seconds >= LEAST * seconds),
     )
+
+
+def _far(recording: Recording) -> float:
+    """Return the seconds beyond which a step is long where steps vary, by the quartiles of those that are not."""
+    steps = [x for process in recording.processes for block in process.plain for x in regular_steps(block)]
+    if len(steps) < STEPS:
+        return 0.0
+    low, _, high = quantiles(steps, n=4)
+    return high + FAR * (high - low)
 
 
 def _places(recording: Recording, seconds: float) -> list[Line]:

@@ -117,6 +117,12 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "averaged": _together(breakdown, "_softmax", "mean"),
         "tiny": sum(breakdown.share(kind) for kind in ("dispatch", "interpreter", "malloc")) >= TINY,
         "zeroed": any(x.endswith(".zero_grad)") for name in CLEARING for x in _paths(breakdown, name)),
+        "scattered": any(  # not by a gradient of what gathers
+            x.name.startswith("scatter_add")
+            for cell in breakdown.cells
+            if cell.phase != "backward"
+            for x in cell.operations
+        ),
         "grows": breakdown.growth is not None,
         "python": bool(breakdown.lines) and breakdown.share("interpreter") > 2 * breakdown.share("dispatch"),
     }

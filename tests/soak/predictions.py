@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from macro.predicting.script_step import TOPIC
 from micro.command.figure import Promise
 from reports import units
 from reports.prediction import word
@@ -46,19 +47,20 @@ CASES = "attention averaged checkpoint decoded depthwise float64 item packed per
 SCRIPTS = [f"tests/cases/scripts/{name}.py" for name in CASES.split()]
 SCRIPTS += [f"docs/examples/{name}.py" for name in ("cnn", "lstm", "transformer", "mlp")]
 OWN = ("heap-keep", "mkl-dispatch", "threads=2", "channels-last", "--apart", "--budget", "20s", "-q")
+AFTER_NET, AFTER_SCRIPT = 3, 2  # place of the first change among the words of a command
 OWN_MINUTES = 1.2  # about what such a command takes
 
 
 def figures() -> Iterator[Promise]:
     """Yield each pair as soon as it is known, then what they say together; a command that fails costs its pairs."""
     commands = {_file(name): ["whatif", *COMMANDS[name].split(), *EACH] for name in COMMANDS}
-    yield from together((yield from _pairs(commands, MINUTES)))
+    yield from together((yield from _pairs(commands, MINUTES, AFTER_NET)))
 
 
 def of_scripts() -> Iterator[Promise]:
     """Yield the pairs of users' scripts, one process of each, then what is promised of the large ones."""
     commands = {_file(f"own-{Path(script).stem}"): ["whatif", script, *OWN] for script in SCRIPTS}
-    every = yield from _pairs(commands, OWN_MINUTES)
+    every = yield from _pairs(commands, OWN_MINUTES, AFTER_SCRIPT)
     large = [x for x in every if is_large(x) and x.predicted is not None]
     refuted = sum(word(x) == "refuted" for x in large)
     inside = sum(_holds(x, error=False) for x in large)
@@ -69,13 +71,17 @@ def of_scripts() -> Iterator[Promise]:
     yield Promise("… inside their 90 % intervals", str(inside), "80% or more", inside >= 0.8 * len(large))
 
 
-def _pairs(commands: Mapping[Path, Sequence[str]], minutes: float) -> Generator[Promise, None, list[Prediction]]:
-    """Yield each pair of the commands, kept or measured now, about `minutes` each; return them all."""
+def _pairs(
+    commands: Mapping[Path, Sequence[str]], minutes: float, first: int
+) -> Generator[Promise, None, list[Prediction]]:
+    """Yield each pair of the commands, kept or measured now, about `minutes` each; return them all.
+
+    `first`: the place of the first change among a command's words."""
     yield kept.forecast("commands of pairs of step and change", commands, 60 * minutes)
     every: list[Prediction] = []
     for path, words in commands.items():
         try:
-            run = kept.run(words, path, resumed=True, complete=partial(_complete, words))
+            run = kept.run(words, path, resumed=first == AFTER_NET, complete=partial(_complete, words[first:]))
         except kept.Failed as failed:
             yield Promise(path.stem, str(failed), "to be measured", False)
             continue
@@ -87,8 +93,9 @@ def _pairs(commands: Mapping[Path, Sequence[str]], minutes: float) -> Generator[
 
 def _complete(words: Sequence[str], run: Run) -> bool:
     """Return whether a command predicted all its changes and its turns ended, though some could not be timed."""
-    changes = itertools.takewhile(lambda word: not word.startswith("--"), words[3:])
-    return bool(run.contests) and {*changes} <= {x.change for x in run.predictions}
+    changes = itertools.takewhile(lambda word: not word.startswith("--"), words)
+    ended = bool(run.contests) or any(note.topic == TOPIC for note in run.notes)
+    return ended and {*changes} <= {x.change for x in run.predictions}
 
 
 def _file(name: str) -> Path:

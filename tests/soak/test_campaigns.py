@@ -200,6 +200,6 @@ def test_a_report_beside_loops_is_judged(sentences: list[str], largest: str, wro
 
 def test_only_large_pairs_of_scripts_count(monkeypatch: pytest.MonkeyPatch) -> None:
     large = replace(AFTER, measured=Expected(-0.2, -0.21, -0.19, 0.9), verdict="refuted")
-    monkeypatch.setattr(predictions, "_pairs", lambda commands, minutes: (yield from ()) or [large] * 12)
+    monkeypatch.setattr(predictions, "_pairs", lambda commands, minutes, first: (yield from ()) or [large] * 12)
     count, refuted, wrong, inside = predictions.of_scripts()
     assert count.held and (refuted.value, refuted.held) == ("12", False) and wrong.held and not inside.held

@@ -71,3 +71,12 @@ def test_regular_steps_are_left() -> None:
     assert left.steps == [steps[0], steps[1], steps[3]] and left.rounds == [0, 0, 1]
     assert long_steps.regular(Watched()) == Watched()
     assert long_steps.regular(Watched(plain=[[0.3, 0.005]]), [process]).levels["P0"] == [0.005]
+
+
+def test_where_steps_vary_only_far_ones_are_long() -> None:
+    steps = [0.02 + 0.002 * (i * 7 % 40) for i in range(80)]  # quartiles of 40 and 80 ms
+    process = Watched(plain=[[x] for x in steps])
+    for long, there in ((0.15, False), (0.3, True)):
+        counted = {"steps": 80, "long": 4, "seconds": 4.0, "long seconds": 4 * long}
+        described = long_steps.describe(Recording({"counted": counted, "long lines": LINES}, [process]))
+        assert (described is not None) is there

@@ -276,6 +276,14 @@ class Line:
 
 
 @dataclass(frozen=True)
+class LongKind:
+    """Long steps whose time is mostly spent in one function of the program, or in one line outside functions."""
+
+    line: Line  # the longest, with the mean seconds of such a step
+    every: float  # one in so many steps
+
+
+@dataclass(frozen=True)
 class LongSteps:
     """Rare steps that take several times as long as the regular ones, which the breakdown is of."""
 
@@ -285,7 +293,7 @@ class LongSteps:
     share: float  # of the time of all steps
     place: str  # FILE:LINE of the program where most of their time was spent; empty: not seen
     text: str  # of that line
-    places: tuple[Line, ...] = ()  # the longest line of each of several functions, with seconds of a mean long step
+    kinds: tuple[LongKind, ...] = ()  # by where their time is spent, the longest in all first
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Sampling of a program's lines: how long the main thread's innermost line outside libraries has run.
 
 A call that holds the interpreter's lock delays the sample to its end, where the line is still the call's; so a sample
-stands for the time since the sample before. With `after`, only steps that already take so long are sampled.
+stands for the time since the sample before. With `after`, only steps that already take so long are sampled, and each
+is put down to its longest line.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Lines:
         self.after, self.until, self.began = after, until, began
         self.thread, self.library = threading.get_ident(), names.library_folders()
         self.seconds: dict[tuple[str, int, str], float] = {}
+        self.steps: dict[tuple[str, int, str], int] = {}
+        self.long: dict[int, tuple[float, dict[tuple[str, int, str], float]]] = {}  # by start: seconds, those of lines
         self.over = threading.Event()
         self.sampler = threading.Thread(target=self._sample, name="kernelgap lines", daemon=True)
 
@@ -37,18 +40,23 @@ class Lines:
         self.sampler.start()
 
     def stop(self) -> list[list[Any]]:
-        """Return [file, line, function, source text, seconds] of the longest lines, the longest first."""
+        """Return [file, line, function, source text, seconds, long steps] of the longest lines, the longest first."""
         self.over.set()
         self.sampler.join()
+        for seconds, lines in self.long.values():
+            line = max(lines, key=lines.__getitem__)
+            self.seconds[line] = self.seconds.get(line, 0.0) + seconds
+            self.steps[line] = self.steps.get(line, 0) + 1
         longest = sorted(self.seconds, key=lambda line: -self.seconds[line])[:MOST]
-        return [[*line, linecache.getline(*line[:2]).strip(), self.seconds[line]] for line in longest]
+        rows = [[*line, linecache.getline(*line[:2]).strip(), self.seconds[line]] for line in longest]
+        return [[*row, self.steps.get(line, 0)] for row, line in zip(rows, longest)]
 
     def _sample(self) -> None:
         last = time.monotonic()
         while not self.over.wait(max(COARSE, self.after / 4) if self.after else PERIOD):
             began = self.began()
-            passed = time.monotonic() - began * 1e-9 if began is not None else None
-            if passed is None or not self.after <= passed <= self.until:
+            passed = time.monotonic() - (began or 0) * 1e-9
+            if began is None or not self.after <= passed <= self.until:
                 last = time.monotonic()
                 continue
             frame = sys._current_frames().get(self.thread)
@@ -57,5 +65,9 @@ class Lines:
             now = time.monotonic()
             if frame is not None:
                 line = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-                self.seconds[line] = self.seconds.get(line, 0.0) + now - last
+                seconds = self.seconds
+                if self.after:
+                    seconds = self.long.get(began, (0.0, {}))[1]
+                    self.long[began] = passed, seconds
+                seconds[line] = seconds.get(line, 0.0) + now - last
             last = now

@@ -59,16 +59,21 @@ def _step(breakdown: Breakdown) -> str:
 
 
 def _long(breakdown: Breakdown) -> Iterator[str]:
-    """Yield a sentence on rare long steps, which the other sentences exclude."""
+    """Yield a sentence on rare long steps, by where their time is spent, which the other sentences exclude."""
     if long := breakdown.long:
-        file, _, line = long.place.rpartition(":")
-        where = f" at {Path(file).name}:{line} ({_cut(long.text)})" if long.place else ""
-        if len(long.places) > 1:
-            where = f" (at {', '.join(_line(x) for x in long.places)})"
+        kinds = [f"in {x.every:.0f} steps takes {seconds(x.line.seconds)}{_at(x.line)}" for x in long.kinds]
+        if len(kinds) < 2:
+            kinds = [
+                f"in {long.every:.0f} steps takes {seconds(long.seconds)}{_at(long.kinds[0].line) if kinds else ''}"
+            ]
         yield (
-            f"One in {long.every:.0f} steps takes {seconds(long.seconds)}{where}: {long.share:.0%} of the time of all "
+            f"One {', one '.join(kinds)}: {long.share:.0%} of the time of all "
             f"steps ({counted(long.count, 'such step')} seen). All else is of the regular steps."
         )
+
+
+def _at(line: Line) -> str:
+    return f" at {Path(line.file).name}:{line.number} ({_cut(line.text)})"
 
 
 def _trend(breakdown: Breakdown) -> Iterator[str]:

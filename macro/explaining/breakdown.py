@@ -340,7 +340,7 @@ def _lines(program: Mapping[str, Any], step: float, with_long: bool) -> tuple[Li
     sampled = [program[name] for name in ("lines", "long lines")[: 1 + with_long] if name in program]
     took: dict[str, tuple[str, str, float]] = {}
     for of in sampled:
-        for place, (function, text, seconds) in of["lines"].items():
+        for place, (function, text, seconds, *_) in of["lines"].items():
             took[place] = function, text, took.get(place, ("", "", 0.0))[2] + seconds / of["steps"]
     every = sum(seconds for *_, seconds in took.values())
     part = min(1.0, step / every) if every else 1.0  # more: other programs had the cores

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median, quantiles
+from typing import Any
 
 from macro.watching.recording import Recording, Watched
 from macro.watching.regular import limit
 from macro.watching.regular import regular as regular_steps
-from reports.explanation import Line, LongSteps
+from reports.explanation import Line, LongKind, LongSteps
 
 FEWEST, STEPS = 2, 20  # long steps, and steps in all, from which on the long ones are a class
 FAR = 3.0  # quartile distances beyond the upper quartile
 RARE, WORTH = 0.1, 0.02  # largest share of the steps, least share of the time
-LEAST, OUTSIDE = 0.15, "<module>"  # least share of a long step of a place; Python's name of what is in no function
+LEAST, MOST = 0.05, 3  # least share of the long steps' time of a kind; kinds at most
+LINELESS: Mapping[str, Any] = {"lines": {}}
+OUTSIDE = "<module>"  # Python's name of what is in no function
 
 
 def describe(recording: Recording) -> LongSteps | None:
@@ -28,15 +32,16 @@ def describe(recording: Recording) -> LongSteps | None:
     seconds = counted["long seconds"] / counted["long"]
     if seconds < _far(recording):
         return None
-    places = _places(recording, seconds)
+    every = counted["steps"] / counted["long"]
+    kinds = _kinds(recording.program.get("long lines"), seconds, every)
     return LongSteps(
         count=counted["long"],
-        every=counted["steps"] / counted["long"],
+        every=every,
         seconds=seconds,
         share=share,
-        place=f"{places[0].file}:{places[0].number}" if places else "",
-        text=places[0].text if places else "",
-        places=tuple(x for x in places if x.seconds >= LEAST * seconds),
+        place=f"{kinds[0].line.file}:{kinds[0].line.number}" if kinds else "",
+        text=kinds[0].line.text if kinds else "",
+        kinds=tuple(kinds),
     )
 
 
@@ -49,17 +54,29 @@ def _far(recording: Recording) -> float:
     return high + FAR * (high - low)
 
 
-def _places(recording: Recording, seconds: float) -> list[Line]:
-    """Return the longest line of each function in long steps of so many seconds, with those of all of its lines."""
-    places: dict[tuple[str, str], Line] = {}
-    lines = recording.program.get("long lines", {}).get("lines", {})
-    every = sum(took for *_, took in lines.values()) or 1.0
-    for at, (function, text, took) in sorted(lines.items(), key=lambda x: -x[1][2]):
+def _kinds(sampled: Mapping[str, Any] | None, seconds: float, every: float) -> list[LongKind]:
+    """Return the long steps by the function of their longest line, the longest in all first.
+
+    `seconds`, `every`: of a mean long step, of which a recording without their numbers has one kind."""
+    lines, took, counts = dict[object, Line](), dict[object, float](), Counter[object]()
+    for at, (function, text, longest, *count) in sorted((sampled or LINELESS)["lines"].items(), key=_longest):
         file, _, number = at.rpartition(":")
-        key = file, number if function == OUTSIDE else function  # lines outside functions are places of their own
-        first = places.get(key, Line(file, int(number), function, text, 0.0))
-        places[key] = replace(first, seconds=first.seconds + seconds * took / every)
-    return sorted(places.values(), key=lambda x: -x.seconds)
+        key = file, number if function == OUTSIDE else function  # lines outside functions are kinds of their own
+        lines.setdefault(key, Line(file, int(number), function, text, 0.0))
+        took[key] = took.get(key, 0.0) + longest
+        counts[key] += sum(count)
+    first = sorted(lines, key=lambda key: -took[key])[:MOST]
+    if sampled is None or not all(counts[key] for key in first):
+        return [LongKind(replace(lines[key], seconds=seconds), every) for key in first[:1]]
+    return [
+        LongKind(replace(lines[key], seconds=took[key] / counts[key]), sampled["steps"] / counts[key])
+        for key in first
+        if took[key] >= LEAST * sum(took.values())
+    ]
+
+
+def _longest(sampled: tuple[str, Sequence[Any]]) -> float:
+    return -float(sampled[1][2])
 
 
 def regular(process: Watched, others: Sequence[Watched] = ()) -> Watched:

@@ -35,9 +35,10 @@ def count(program: dict[str, Any], each: Sequence[float], collections: Sequence[
 
 
 def add_lines(program: dict[str, Any], name: str, steps: int, lines: Sequence[Sequence[Any]]) -> None:
-    """Add the sampled lines of so many steps to a recording, as `lines` or `long lines`."""
+    """Add the sampled lines of so many steps to a recording, as `lines`, or as `long lines` with their long steps."""
     kept = program.setdefault(name, {"steps": 0, "lines": {}})
     kept["steps"] += steps
-    for file, line, function, text, seconds in lines:
-        row = kept["lines"].setdefault(f"{file}:{line}", [function, text, 0.0])
+    for file, line, function, text, seconds, long in lines:
+        row = kept["lines"].setdefault(f"{file}:{line}", [function, text, 0.0, 0])
         row[2] += seconds
+        row[3] += long

@@ -111,12 +111,23 @@ def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     end = time.monotonic() + 0.2
     while time.monotonic() < end:
         sum(range(1000))
-    (file, _, function, text, seconds), *_ = sampler.stop()
+    (file, _, function, text, seconds, long), *_ = sampler.stop()
+    assert long == 0
     assert file == __file__ and function.startswith("test_a_line") and text and seconds > 0.02
     began = time.monotonic_ns()
     late = lines.Lines(60.0, 90.0, lambda: began)
     late.start()
     assert late.stop() == [] and not [x for x in threading.enumerate() if x.name == "kernelgap lines"]
+
+
+def test_a_long_step_is_put_down_to_its_longest_line() -> None:
+    lines, began = importlib.import_module("lines"), time.monotonic_ns()
+    sampler = lines.Lines(0.02, 60.0, lambda: began)
+    sampler.start()
+    time.sleep(0.06)
+    time.sleep(0.2)
+    (row,) = sampler.stop()
+    assert row[3] == "time.sleep(0.2)" and row[4] > 0.2 and row[5] == 1
 
 
 def net(seed: int = 0) -> tuple[torch.nn.Module, torch.optim.Optimizer, torch.Tensor]:

@@ -8,7 +8,7 @@ import pytest
 
 from macro.explaining import breakdown, long_steps
 from macro.watching.recording import Recording, Watched
-from reports.explanation import Line
+from reports.explanation import Line, LongKind
 
 COUNTED = {"steps": 300, "long": 3, "seconds": 3.9, "long seconds": 0.9}
 LINES = {"steps": 300, "lines": {"/x/train.py:88": ["main", "evaluate()", 0.8], "/x/train.py:80": ["main", "f()", 0.1]}}
@@ -28,17 +28,17 @@ def test_they_are_described_with_their_share_and_line() -> None:
         "share": pytest.approx(0.9 / 3.9),
         "place": "/x/train.py:88",
         "text": "evaluate()",
-        "places": (Line("/x/train.py", 88, "main", "evaluate()", pytest.approx(0.3)),),
+        "kinds": (LongKind(Line("/x/train.py", 88, "main", "evaluate()", pytest.approx(0.3)), 100.0),),
     }
 
 
-def test_further_places_are_named_by_function() -> None:
-    lines = {"/x/a.py:8": ["save", "dump()", 0.2], "/x/a.py:9": ["save", "sync()", 0.25]}
-    lines |= {"/x/a.py:20": ["<module>", "evaluate()", 0.3], "/x/a.py:21": ["<module>", "log()", 0.05]}
-    long = long_steps.describe(Recording({"counted": COUNTED, "long lines": {"steps": 300, "lines": lines}}))
-    assert long is not None and (long.place, long.text) == ("/x/a.py:9", "sync()")
-    places = [(x.number, x.text, round(x.seconds, 3)) for x in long.places]
-    assert places == [(9, "sync()", 0.169), (20, "evaluate()", 0.112)]
+def test_kinds_of_long_steps_are_by_function() -> None:
+    lines = {"/x/a.py:8": ["save", "dump()", 0.2, 2], "/x/a.py:9": ["save", "sync()", 0.4, 4]}
+    lines |= {"/x/a.py:20": ["<module>", "evaluate()", 0.9, 3], "/x/a.py:21": ["<module>", "log()", 0.02, 1]}
+    long = long_steps.describe(Recording({"counted": COUNTED, "long lines": {"steps": 240, "lines": lines}}))
+    assert long is not None and (long.place, long.text) == ("/x/a.py:20", "evaluate()")
+    kinds = [(x.line.number, x.line.text, round(x.line.seconds, 3), x.every) for x in long.kinds]
+    assert kinds == [(20, "evaluate()", 0.3, 80.0), (9, "sync()", 0.1, 40.0)]
 
 
 @pytest.mark.parametrize("changed", [{"long": 1}, {"long": 40}, {"long seconds": 0.05}, {"steps": 19}])

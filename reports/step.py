@@ -187,9 +187,9 @@ def _measures(breakdown: Breakdown) -> Sequence[Measure]:
     taken = breakdown.busy or 0.0
     longer = "a quiet machine" if taken > busy.TAKEN else "a longer --budget"
     return (
-        Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "a larger batch"),
-        Measure(left, 0.05, 0.1, f"residual {left:.1%} of a step", longer),
-        Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "a larger batch"),
+        Measure(vague, 0.1, 0.3, f"{vague:.1%} of a step is dispatch, Python or in no span", "see the longest lines"),
+        Measure(left, 0.05, 0.1, f"rows differ from the plain step by {left:.1%}", longer),
+        Measure(looking, 0.1, 0.3, f"watching makes a step {looking:.0%} longer", "plain steps count"),
         Measure(faults, 0.02, 0.1, "tracing changes the page faults of a step", "--heap keep"),
         Measure(
             float(bool(apart)),

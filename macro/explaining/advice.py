@@ -50,6 +50,8 @@ def _step(breakdown: Breakdown) -> str:
     threads = f"{breakdown.threads} thread{'s' * (breakdown.threads > 1)}"
     rate = _rate(breakdown)
     heap = {"keep": "freed memory kept", "default": "the default heap"}.get(str(program["heap"]), "")
+    if breakdown.started and tries.kept(breakdown)[1]:
+        heap += f" (as started: {seconds(breakdown.started['seconds'])})"
     others = f"; other programs used {breakdown.company:.2f} cores" if (breakdown.company or 0.0) > busy.OTHERS else ""
     return (
         f"A step of {breakdown.name} takes {seconds(breakdown.step['a'])} [{seconds(low)}, {seconds(high)}] within "

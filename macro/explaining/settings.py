@@ -66,10 +66,11 @@ def _held(breakdown: Breakdown) -> Iterator[tuple[str, Trial | None]]:
 
 
 def effect_of(trial: Trial) -> str:
-    """Format what a trial saved, or that it saved nothing for certain."""
+    """Format what a trial saved, or how a step changed by it where no saving is certain."""
     if trial.low > 0:
-        return f"saves {seconds(trial.saves)} [{seconds(trial.low)}, {seconds(trial.high)}] of a step, made here"
-    return f"saves nothing for certain, made here: {signed(-trial.saves)} [{signed(-trial.high)}, {signed(-trial.low)}]"
+        return f"saves {seconds(trial.saves)} [{seconds(trial.low)}, {seconds(trial.high)}] of a step, measured here"
+    change = f"{signed(-trial.saves)} [{signed(-trial.high)}, {signed(-trial.low)}]"
+    return f"is not certain to save anything: measured here, it changes a step by {change}"
 
 
 def trials(facts: Mapping[str, Any]) -> list[str]:

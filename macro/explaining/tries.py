@@ -14,12 +14,13 @@ from typing import Any
 from kernels.heap import POLICIES
 from macro.explaining import settings
 from reports import company
-from reports.explanation import Breakdown, Part, Trial
+from reports.explanation import Breakdown, Part
 from reports.units import seconds
 
 AGAIN = "compiled"  # in the reason of a trial that is refused for the script's compiled code alone
 MOST = 4  # remedies that were not tried, at most
 TRIALS, SHORT = (2, 4), 0.05  # trials of advice in a watched process, at most: of long, of short steps in seconds
+LIKELY = 0.5  # share of a bound that is likely to be saved
 SAME_FAULTS, SAME = 64, 0.1  # page faults of a step, and their share, by which two heaps may differ and be alike
 OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
@@ -176,18 +177,21 @@ def edits(breakdown: Breakdown) -> dict[str, tuple[str, float]]:
 
 
 def sentences(breakdown: Breakdown) -> Iterator[str]:
-    """Yield the remedies: those that saved most when tried, then the largest bounds, then what saved nothing."""
+    """Yield the remedies by what they saved when tried, or may save; then what is not certain to save anything."""
     tried, facts = {trial.name: trial for trial in breakdown.trials}, settings.facts_of(breakdown)
     applicable = [(most, remedy, tried.get(remedy.trial.format(**facts))) for most, remedy in worth(breakdown, facts)]
-    good = [(trial.saves, remedy, trial) for _, remedy, trial in applicable if trial and trial.low > 0]
-    untried = [x for x in applicable if x[2] is None]
+    advice = [
+        (trial.saves, remedy, settings.effect_of(trial), "")
+        for _, remedy, trial in applicable
+        if trial and trial.low > 0
+    ]
+    for most, remedy, _ in sorted((x for x in applicable if x[2] is None), key=_most)[:MOST]:
+        advice.append((LIKELY * most, remedy, _at_most(remedy, most, breakdown), remedy.change.format(**facts)))
     script, words = breakdown.program["script"], breakdown.program.get("arguments", ())
     arguments = f" -- {shlex.join(words)}" if words else ""
-    for most, remedy, trial in (*sorted(good, key=_most), *sorted(untried, key=_most)[:MOST]):
-        whatif = f"python -m macro whatif {script} {remedy.change.format(**facts)}{arguments}"
-        measure = remedy.measure or (whatif if remedy.change and not trial else "")
+    for _, remedy, effect, change in sorted(advice, key=_most):
+        measure = remedy.measure or (f"python -m macro whatif {script} {change}{arguments}" if change else "")
         more = f" Measure: {measure}" if measure else ""
-        effect = settings.effect_of(trial) if trial else f"saves at most {seconds(most)} of a step"
         yield f"To try: {remedy.name}: {effect}. Do: {remedy.do.replace('<cores>', str(int(facts['cores'])))}.{more}"
     for _, remedy, trial in sorted(applicable, key=_most):
         if trial and trial.low <= 0:
@@ -195,8 +199,14 @@ def sentences(breakdown: Breakdown) -> Iterator[str]:
             yield f"{'Not worth it' if few else 'Undecided'}: {remedy.name} {settings.effect_of(trial)}."
 
 
-def _most(advice: tuple[float, Try, Trial | None]) -> float:
-    return -advice[0]
+def _at_most(remedy: Try, most: float, breakdown: Breakdown) -> str:
+    if breakdown.started and remedy.name == "keep freed memory":
+        return f"saves {seconds(most)} of a step on the initial heap, measured here"
+    return f"saves at most {seconds(most)} of a step"
+
+
+def _most(advice: Sequence[Any]) -> float:
+    return -float(advice[0])
 
 
 def worth(breakdown: Breakdown, facts: Mapping[str, Any]) -> Iterator[tuple[float, Try]]:

@@ -102,7 +102,7 @@ def advice_faults(case: Case, sentences: Sequence[str]) -> Iterator[str]:
     named = advised(sentences)
     must, may = case.advice.get("must", ()), (*case.advice.get("may", ()), *ALWAYS)
     yield from (f"not advised: {x}" for x in must if x not in named)
-    unproven = (x for x, text in named.items() if "made here" not in text)
+    unproven = (x for x, text in named.items() if "measured here" not in text)
     yield from (f"advised: {x}" for x in unproven if x not in must and x not in may)
 
 
@@ -117,7 +117,7 @@ def bound_faults(case: Case, saving: float, document: Document) -> Iterator[str]
 
 def advised(sentences: Sequence[str], start: str = "To try: ") -> dict[str, str]:
     """Return the sentences that advise something, by the names in remedies.toml and settings.toml."""
-    named = {x.split(": ")[1].split(" saves ")[0]: x for x in sentences if x.startswith(start)}
+    named = {x.split(": ")[1].split(" is not certain ")[0]: x for x in sentences if x.startswith(start)}
     for text in (x for x in sentences if x.startswith("Setting: ")):
         name = next((name for name, pattern in SETTINGS.items() if re.search(pattern, text)), "unknown setting")
         named[name] = text
@@ -130,7 +130,7 @@ def bound(name: str, document: Document) -> float | None:
     if at_most := re.search(rf"at most {TIME}", text):
         return _seconds(at_most) / float(document["step"]["a"])
     if interval := re.search(rf"\[{TIME}, {TIME}\]", text):
-        sign = -1 if "saves nothing" in text else 1  # this one gives the change of the step's time
+        sign = -1 if "is not certain" in text else 1  # this one gives the change of the step's time
         return max(sign * _seconds(x) for x in re.finditer(TIME, interval.group())) / float(document["step"]["a"])
     return None
 

@@ -38,7 +38,7 @@ def faults(case: Case, document: dict[str, Any]) -> list[str]:
     """Return what a report from a busy machine lacks or should not say."""
     sentences = document["sentences"]
     wrong = [] if sentences[0].startswith("This machine was busy") else ["does not say that the machine was busy"]
-    wrong += [x for x in sentences if x.startswith("To try: ") or "made here" in x]
+    wrong += [x for x in sentences if x.startswith("To try: ") or "measured here" in x]
     named, wanted = judgment.largest(case.cause, document)[0], [str(x) for x in case.cause.values()]
     return wrong + ([] if named in wanted else [f"first: {named}, not {wanted[0]}"])
 

@@ -190,7 +190,7 @@ BUSY = "This machine was busy: other programs used 2.00 cores."
         ([BUSY, "A step."], "copy", 0),
         (["A step.", BUSY], "copy", 1),
         ([BUSY, "To try: less dropout: saves at most 1 ms of a step."], "copy", 1),
-        ([BUSY, "Setting: x. Do: y, which saves 1 ms of a step, made here."], "gemm", 2),
+        ([BUSY, "Setting: x. Do: y, which saves 1 ms of a step, measured here."], "gemm", 2),
     ],
 )
 def test_a_report_beside_loops_is_judged(sentences: list[str], largest: str, wrong: int) -> None:

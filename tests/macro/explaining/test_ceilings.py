@@ -131,7 +131,7 @@ def test_rows_of_a_step_that_tracing_doubles_are_scaled_to_the_plain_step() -> N
     step = breakdown.taken_apart(recording, 1.0, KNOWN)
     assert before.scale == 1.0 and step.scale < 0.6
     assert sum(cell.a for cell in step.cells) == pytest.approx(step.step["a"])
-    assert "scaled by" in "".join(advice.sentences(step)) and "residual 99" in quality(step)
+    assert "scaled by" in "".join(advice.sentences(step)) and "plain step by 99" in quality(step)
 
 
 def gemm(step: Breakdown) -> Share:

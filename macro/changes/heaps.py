@@ -58,8 +58,14 @@ def new_memory(page: int) -> float:
     return (seconds["mapped"] - seconds["touched"]) / (MEASURED // SMALL_PAGE)
 
 
-def beside(before: BaselineProfile, after: ProcessSnapshot) -> tuple[Part, ...]:
-    """Return a part for page faults if a change of something else significantly changes them, else ()."""
+def beside(before: BaselineProfile, after: ProcessSnapshot, by_chance: bool = False) -> tuple[Part, ...]:
+    """Return a part for page faults if a change of something else significantly changes them, else ().
+
+    `by_chance`: of a script, whose processes differ in page faults by where their blocks happen to lie: any number
+    between none and the most that were seen may come or go with a new process."""
+    if by_chance:
+        most = max(before.faults, after.faults)
+        return (_parts.around(_parts.PAGE_FAULTS, 0.0, most * _cost(before), 0.0),) if most >= FEW else ()
     error = (before.faults_error**2 + after.faults_error**2) ** 0.5
     certain = abs(after.faults - before.faults) > max(CERTAIN * error, FEW)
     return (faults(before, after),) if certain else ()
@@ -72,12 +78,17 @@ def faults(before: BaselineProfile, after: ProcessSnapshot) -> Part:
     BESIDE covers effects on caches and page tables; faults of several threads may serialize or overlap."""
     if before.faults < FEW and after.faults < FEW:
         return _parts.around("page faults (none)", 0.0, NOTHING * before.seconds)
-    cost = before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
+    cost = _cost(before)
     each, apart = cost * (1 + 1 / before.threads) / 2, cost * (1 - 1 / before.threads) / 2
     more = after.faults - before.faults
     error = CERTAIN / 2 * each * (before.faults_error**2 + after.faults_error**2) ** 0.5
     half = math.hypot(error, BESIDE * more * each) + abs(more) * apart
     return _parts.around(_parts.PAGE_FAULTS, more * each, half, before.faults * each)
+
+
+def _cost(before: BaselineProfile) -> float:
+    """Return the seconds of a page fault: of the step's system time, or of new memory by itself where they are few."""
+    return before.system / before.faults if before.faults >= MANY else new_memory(SMALL_PAGE)
 
 
 def fewer_faults(before: BaselineProfile, after: ProcessSnapshot) -> Effect:

@@ -200,7 +200,7 @@ class Predictor:
             if not (isinstance(forecast, Forecast) and all(isinstance(part, Part) for part in forecast.parts)):
                 raise TypeError("brings() returns no Forecast of Parts")
             if forecast.why is None and named.change.memory:
-                forecast = Forecast((*forecast.parts, *beside(asked.before, asked.after)))
+                forecast = Forecast((*forecast.parts, *beside(asked.before, asked.after, self.step.script is not None)))
             if not all(map(math.isfinite, (x for part in forecast.parts for x in part[1:]))):
                 raise TypeError("a part is not finite (page faults are NaN unless FAULTS is in looks)")
             return forecast

@@ -51,6 +51,12 @@ def test_beside_another_change_page_faults_count_where_they_certainly_differ(fau
     assert not found or (found[0].seconds > 0) == (faults > 9000)
 
 
+def test_page_faults_of_a_script_may_come_or_go_by_chance() -> None:
+    (part,) = heaps.beside(before(), seen(faults=4500.0), by_chance=True)
+    assert part.seconds == 0 and (part.low, part.high) == (pytest.approx(-0.2), pytest.approx(0.2))
+    assert heaps.beside(before(faults=9.0), seen(faults=90.0), by_chance=True) == ()
+
+
 def test_page_faults_of_several_threads_may_be_taken_at_once() -> None:
     """The operating system's time is a sum over threads, a step's is the wall's."""
     brings = changes.find("heap-keep").change.brings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -116,6 +117,10 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(
     assert sum(part.seconds for part in found.parts) == pytest.approx(-0.4)
     assert [x.op for x, _ in calls] == ["conv", "pooling", "elementwise"]
     assert {(how["threads"], how["vary"]) for _, how in calls} == {("1,2", "threads")}
+    script = replace(told, unchanged=replace(own, script=SimpleNamespace(python=sys.executable)))
+    watched.cells[(("in no span",), "dispatch")] = 0.2
+    (*_, cost) = changes.find("threads=2").change.brings(script).parts
+    assert (cost.what, cost.seconds, cost.low) == ("what calls cost", 0.0, pytest.approx(-0.06))
 
 
 def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

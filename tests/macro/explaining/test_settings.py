@@ -255,7 +255,7 @@ def test_a_hand_over_grows_with_the_batch() -> None:
 
 @pytest.mark.parametrize(("path", "there"), [("(SGD.zero_grad)", True), ("net", False)])
 def test_clearing_gradients_counts_where_they_are_cleared(path: str, there: bool) -> None:
-    cells = cell("zero", "clear", 0.02), cell("backward", "element-wise", 0.03), cell("backward", "gemm")
+    cells = cell("zero", "clear", 0.02), cell("backward", "gemm", 0.03), cell("forward", "gemm")
     text = advised(step(cells, called={"zero_": CalledIn((path,), 2, 1)}))
     assert ("gradients set to None: saves at most 50.0 ms" in text) is there
 

@@ -197,7 +197,7 @@ COMMANDS: Mapping[str, tuple[Callable[[], argparse.ArgumentParser], Callable[[li
     "selftest": (selftest.parser, of_selftest, "", "full explain"),
     "run": (run.parser, of_macro(run.request), "fcn-r", f"{OF_STEPS} device frameworks margin"),
     "equal": (equal.parser, of_macro(equal.request), "fcn-r", "batch threads set frameworks device"),
-    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels gate"),
+    "explain": (explain.parser, of_macro(explain.request), EXPLAIN, f"{OF_STEPS} device kernels"),
     "whatif": (whatif.parser, of_macro(whatif.request), "fcn-r numpy batch=5", f"{OF_STEPS} apart"),
 }
 

@@ -210,12 +210,10 @@ def judge(predicted: Expected | None, brought: Expected, resolution: float) -> s
     """Compare a prediction with the measurement; return the verdict, or None if undecided.
 
     Confirmed: same sign, and off by at most a tenth of the measurement or the resolution. Refuted: not so for any
-    value in the measured interval, which lies outside the predicted one."""
+    value in the measured interval."""
     if predicted is None:
         return None
     verdict = _compared(predicted.seconds, brought.seconds, resolution)
-    if verdict == "refuted" and predicted.low <= brought.high and brought.low <= predicted.high:
-        return None
     nearest = min(max(predicted.seconds, brought.low), brought.high)
     return verdict if verdict == _compared(predicted.seconds, nearest, resolution) or verdict != "refuted" else None
 

@@ -65,7 +65,7 @@ def of_scripts() -> Iterator[Promise]:
     large = [x for x in every if is_large(x) and x.predicted is not None]
     refuted = sum(word(x) == "refuted" for x in large)
     inside = sum(_holds(x, error=False) for x in large)
-    wrong = sum(_sign(x.predicted) * _sign(x.measured) < 0 for x in large)
+    wrong = sum(_center(x.predicted) * _center(x.measured) <= 0 for x in large)
     yield Promise("pairs of scripts, of 5% or more", str(len(large)), "12 or more", len(large) >= 12)
     yield Promise("… refuted", str(refuted), "0", refuted == 0)
     yield Promise("… wrong signs", str(wrong), "0", wrong == 0)
@@ -242,11 +242,6 @@ def is_large(x: Prediction) -> bool:
 
 def _center(of: Expected | None) -> float:
     return 0.0 if of is None else of.seconds
-
-
-def _sign(of: Expected | None) -> int:
-    """Return the sign of a change, 0 if its interval holds 0."""
-    return 0 if of is None or of.low <= 0 <= of.high else 1 if of.seconds > 0 else -1
 
 
 def _half(x: Prediction) -> float:

@@ -62,12 +62,6 @@ def test_the_rule(predicted: float | None, brought: float, resolution: float, ve
     assert judged.judge(said, expected(brought), resolution) == verdict
 
 
-def test_what_lies_inside_the_predicted_interval_is_not_refuted() -> None:
-    coarse, brought = Expected(-0.2, -0.3, -0.1, 0.9), expected(-0.28)
-    assert judged.judge(coarse, brought, 0.001) is None
-    assert judged.judge(replace(coarse, low=-0.22), brought, 0.001) == "refuted"
-
-
 def test_parts_add_up_and_their_errors_as_those_of_different_kernels() -> None:
     parts = Part("a", -1.0, -1.3, -0.7), Part("b", -2.0, -2.4, -1.6)
     whole = judged.expected(Forecast(parts), 10.0)

@@ -48,8 +48,8 @@ class Lines:
             self.seconds[line] = self.seconds.get(line, 0.0) + seconds
             self.steps[line] = self.steps.get(line, 0) + 1
         longest = sorted(self.seconds, key=lambda line: -self.seconds[line])[:MOST]
-        rows = [[*line, linecache.getline(*line[:2]).strip(), self.seconds[line]] for line in longest]
-        return [[*row, self.steps.get(line, 0)] for row, line in zip(rows, longest)]
+        texts = [linecache.getline(*line[:2]).strip() for line in longest]
+        return [[*line, text, self.seconds[line], self.steps.get(line, 0)] for line, text in zip(longest, texts)]
 
     def _sample(self) -> None:
         last = time.monotonic()

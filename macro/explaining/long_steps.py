@@ -17,7 +17,6 @@ FEWEST, STEPS = 2, 20  # long steps, and steps in all, from which on the long on
 FAR = 3.0  # quartile distances beyond the upper quartile
 RARE, WORTH = 0.1, 0.02  # largest share of the steps, least share of the time
 LEAST, MOST = 0.05, 3  # least share of the long steps' time of a kind; kinds at most
-LINELESS: Mapping[str, Any] = {"lines": {}}
 OUTSIDE = "<module>"  # Python's name of what is in no function
 
 
@@ -58,25 +57,23 @@ def _kinds(sampled: Mapping[str, Any] | None, seconds: float, every: float) -> l
     """Return the long steps by the function of their longest line, the longest in all first.
 
     `seconds`, `every`: of a mean long step, of which a recording without their numbers has one kind."""
+    if not sampled:
+        return []
     lines, took, counts = dict[object, Line](), dict[object, float](), Counter[object]()
-    for at, (function, text, longest, *count) in sorted((sampled or LINELESS)["lines"].items(), key=_longest):
+    for at, (function, text, longest, *count) in sorted(sampled["lines"].items(), key=lambda x: -x[1][2]):
         file, _, number = at.rpartition(":")
         key = file, number if function == OUTSIDE else function  # lines outside functions are kinds of their own
         lines.setdefault(key, Line(file, int(number), function, text, 0.0))
         took[key] = took.get(key, 0.0) + longest
         counts[key] += sum(count)
     first = sorted(lines, key=lambda key: -took[key])[:MOST]
-    if sampled is None or not all(counts[key] for key in first):
+    if not all(counts[key] for key in first):
         return [LongKind(replace(lines[key], seconds=seconds), every) for key in first[:1]]
     return [
         LongKind(replace(lines[key], seconds=took[key] / counts[key]), sampled["steps"] / counts[key])
         for key in first
         if took[key] >= LEAST * sum(took.values())
     ]
-
-
-def _longest(sampled: tuple[str, Sequence[Any]]) -> float:
-    return -float(sampled[1][2])
 
 
 def regular(process: Watched, others: Sequence[Watched] = ()) -> Watched:

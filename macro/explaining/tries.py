@@ -139,13 +139,14 @@ def _idle(breakdown: Breakdown) -> float:
 
 def _beside(breakdown: Breakdown) -> float:
     """Return what free cores save by loading beside the step, less what handing over a batch costs at least."""
-    facts, cells = settings.facts_of(breakdown), [cell for cell in breakdown.cells if cell.phase == "data"]
+    seen, cells = breakdown.program.get("settings") or {}, [cell for cell in breakdown.cells if cell.phase == "data"]
     data, waits = sum(cell.a for cell in cells), sum(cell.a for cell in cells if cell.column == "waiting")
     rest, computes = breakdown.step["a"] - data, data - waits
-    cores, threads = float(facts["cores"]), breakdown.threads
+    threads = breakdown.threads
+    cores = float(seen.get("cores") or threads)
     least = max(rest, computes / max(1.0, cores - threads), (computes + threads * rest) / cores)
     collated = [settings.count(x.shape) for cell in cells for x in cell.operations if x.name in COLLATED and x.shape]
-    samples = min((x["batch"] or 0 for x in facts.get("loaders", ())), default=0)
+    samples = min((x["batch"] or 0 for x in seen.get("loaders", ())), default=0)
     return breakdown.step["a"] - least - HANDED - PER_NUMBER * samples * max(collated, default=0)
 
 

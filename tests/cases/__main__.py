@@ -12,9 +12,7 @@ from typing import Any
 
 from kernels.devices import open_device
 from tests.cases import judgment, table, truth
-from tests.cases.court import HERE, Case, cases
-
-BUDGET, LONGEST = "20s", 400  # of watching; seconds of a command
+from tests.cases.court import HERE, Case, cases, explained
 
 
 def judged(case: Case) -> dict[str, Any]:
@@ -23,8 +21,7 @@ def judged(case: Case) -> dict[str, Any]:
     true = truth.measured(case.script, case.remedy, case.clock)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "document.json")
-        words = [sys.executable, "-m", "macro", "explain", str(case.script), "--budget", BUDGET, "-q", "--json"]
-        report = subprocess.run([*words, str(path)], capture_output=True, text=True, check=False, timeout=LONGEST)
+        report = explained(case, path)
         document = json.loads(path.read_text("utf-8")) if path.exists() else {}
     row = {"true": true, "minutes": (time.monotonic() - began) / 60, **_where()}
     if not document:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernels import suite
+
 HERE = Path(__file__).parent
+BUDGET, LONGEST = "20s", 400  # of watching; seconds of a command
 FIRST = 4  # lines of a report that count as its beginning
 
 
@@ -41,6 +45,13 @@ class Case:
         yield from (f"not first: {x}" for x in self.first if not re.search(x, begin))
         yield from (f"missing: {x}" for x in self.must if not re.search(x, report))
         yield from (f"said: {x}" for x in self.must_not if re.search(x, report))
+
+
+def explained(case: Case, document: Path) -> subprocess.CompletedProcess[str]:
+    """Explain a case's script; return the report, whose document is written to a file. Raises TimeoutExpired."""
+    words = suite.child("macro", "explain", case.script, "--budget", BUDGET, "-q", "--json", document)
+    environment = suite.environment()
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST)
 
 
 def cases() -> list[Case]:

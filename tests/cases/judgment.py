@@ -36,11 +36,11 @@ def row(case: Case, true: Mapping[str, float], report: str, document: Document) 
         *bound_faults(case, true["saving"], document),
     ]
     name, share = largest(case.cause, document) if case.cause else ("", 0.0)
-    found = {"named": name, "share": share, "bound": bound(case.bound, document), "faults": faults}
-    return {**found, "trials": made(document)}
+    most, trials = bound(case.bound, document), trials_of(document)
+    return {"named": name, "share": share, "bound": most, "faults": faults, "trials": trials}
 
 
-def made(document: Document) -> dict[str, float]:
+def trials_of(document: Document) -> dict[str, float]:
     """Return what trials in the report saved for certain, as shares of its step, by their names."""
     step = document["step"]["a"]
     return {trial["name"]: trial["saves"] / step for trial in document["trials"] if trial["low"] > 0}

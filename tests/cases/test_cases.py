@@ -116,7 +116,7 @@ def test_advice_that_costs_time_is_a_fault() -> None:
 
 def test_only_what_trials_certainly_saved_is_kept() -> None:
     trials = [{"name": "fused", "saves": 2e-3, "low": 1e-3}, {"name": "bf16", "saves": 1e-3, "low": -1e-3}]
-    assert judgment.made(document(trials=trials)) == {"fused": pytest.approx(0.2)}
+    assert judgment.trials_of(document(trials=trials)) == {"fused": pytest.approx(0.2)}
 
 
 def test_a_step_far_from_the_true_one_is_a_fault() -> None:

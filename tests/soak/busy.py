@@ -6,21 +6,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from kernels import suite
 from micro.command.figure import Promise
 from tests.cases import judgment
-from tests.cases.court import Case, cases
+from tests.cases.court import Case, cases, explained
 from tests.soak import kept
+from tests.soak.gates import LOOP
 
 NAMES = "anomaly attention broadcast casts list_of_arrays low_rank scatter small_parameters sorted_scores vocabulary"
-BUDGET, LOOPS = "20s", 2
-LOOP = (sys.executable, "-c", "while True: pass")
+LOOPS = 2
 
 
 def figures() -> Iterator[Promise]:
@@ -52,14 +49,9 @@ def _document(case: Case) -> dict[str, Any]:
             for loop in [subprocess.Popen(LOOP) for _ in range(LOOPS)]:
                 stack.callback(loop.wait)
                 stack.callback(loop.kill)
-            _explain(case.script, part)
+            ran = explained(case, part)
+        if ran.returncode:
+            raise kept.Failed(ran)
         part.replace(path)
     document: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return document
-
-
-def _explain(script: Path, document: Path) -> None:
-    words = suite.child("macro", "explain", str(script), "--budget", BUDGET, "-q", "--json", str(document))
-    ran = subprocess.run(words, env=suite.environment(), capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise kept.Failed(ran)

@@ -33,8 +33,10 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code, or the exit code for the signal that stopped it."""
     from macro.running import session
 
-    of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"total time: {SHARES}"))
+    of_script = _with_shell(whatif.script_options("advise", __doc__, "5m", f"total time: {SHARES}", 1, "must be 1"))
     words, step, seconds = whatif.parsed(argv, parser(), of_script)
+    if step.script and words.runs > 1:
+        raise UsageError(f"--runs {words.runs}: must be 1 for a script")
     if words.shell is not None and words.shell.exists():
         raise UsageError(f"--shell {words.shell}: file exists; name another file")
     if words.shell is not None and not words.shell.parent.is_dir():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WATCHED = 0.25  # share of the budget for watching the unchanged step
 ALONE = 0.25  # share of the budget for isolated kernels, of all changes together
 SHARES = "measuring time: 1/4 observes the step, 1/4 times kernels by themselves, 1/2 times steps"  # of --budget
+PROCESSES, RUNS = 3, "processes of each step; one if memory or time is short"  # of a script
 EPILOG = "Words after -- are passed to the script. Where a step ends: see python -m macro explain train.py --help."
 
 
@@ -38,8 +39,12 @@ def _with_changes(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return options
 
 
-def script_options(name: str, about: str | None, budget: str, shares: str) -> argparse.ArgumentParser:
-    """Return the parser of a command that changes a user's script; `shares`: words on its budget's use."""
+def script_options(
+    name: str, about: str | None, budget: str, shares: str, runs: int, runs_help: str
+) -> argparse.ArgumentParser:
+    """Return the parser of a command that changes a user's script.
+
+    `shares`: words on its budget's use; `runs`, `runs_help`: default and help text of --runs."""
     from macro.running.script_request import add_script
     from reports.parser import OneLineParser
 
@@ -47,7 +52,7 @@ def script_options(name: str, about: str | None, budget: str, shares: str) -> ar
     options.add_argument(
         "script", nargs="?", metavar="SCRIPT.py", type=Path, help="PyTorch script, run unmodified in several processes"
     )
-    add_script(options, budget, shares)
+    add_script(options, budget, shares, runs, runs_help)
     add_outputs(options)
     return options
 
@@ -60,20 +65,19 @@ def script_step(words: argparse.Namespace, arguments: Sequence[str]) -> tuple[St
     from macro.predicting import network_step
     from macro.processes.job import Setting
     from macro.running.script_request import script_of
-    from macro.timing.entry import Plan
+    from macro.timing.entry import FEWEST, Plan
 
     module = _module(words)
     if not module and words.script.suffix != ".py":
         raise UsageError(f"{words.script}: a change cannot be applied to a recording; name the script")
     if words.resume:
         raise UsageError("--resume: not for scripts, whose processes have ended; name another file")
-    if words.runs > 1:
-        raise UsageError(f"--runs {words.runs}: must be 1 for a script")
     seconds = number(words.budget, TIME, "--budget", "2m")
     script = script_of(words, words.script, module, arguments)
     named = chain(script.name, "a program of a user's own", 1, (1, 1), 1.0)
     asked = script.key if module else str(words.script)
-    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=asked, fewest=network_step.ROUNDS)
+    fewest = network_step.ROUNDS if words.runs == 1 else FEWEST
+    plan = Plan(named, 0, "step", seconds / 2, words.runs, asked=asked, fewest=fewest)
     return Step(plan, find("pytorch"), Setting(words.threads or 0), script), seconds
 
 
@@ -168,7 +172,7 @@ def request(argv: Sequence[str]) -> WhatIfRequest:
     """Parse the words of the command. Raises UsageError."""
     from macro import frameworks
 
-    of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES))
+    of_script = _with_changes(script_options("whatif", __doc__, "2m", SHARES, PROCESSES, RUNS))
     words, step, seconds = parsed(argv, parser(), of_script)
     if step.script and words.changes and words.changes[0] in frameworks.names():
         remedy = f"for a network in that file, give {words.script}:NAME" if words.script else "name changes only"
@@ -238,9 +242,10 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
     step = seeded(asked.step, file)
     if step.script:
         together = len(asked.changes) > 1 and not asked.apart
-        say(durations.changing(len(asked.changes), together, asked.seconds, load.busy()))
+        say(durations.changing(len(asked.changes), together, asked.seconds, step.plan.generations, load.busy()))
     with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as folder:
-        foreseer = Predictor(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder))
+        trials = [x.trial for x in asked.changes if x.trial]
+        foreseer = Predictor(step, asked.seconds * WATCHED, asked.seconds * ALONE, file, say, Path(folder), trials)
         foreseer.look(asked.changes)
         predicted = foreseer.each(asked.changes)
         not_timed += [x.words for x in predicted if not x.there]
@@ -251,7 +256,7 @@ def _measure(asked: WhatIfRequest, not_timed: list[str], file: RunFile) -> None:
         elif together:
             predicted.append(foreseer.both(predicted))
         if predicted:
-            not_timed += [x.words for x in foreseer.turns(step, predicted) if failed(x)]
+            not_timed += [x.words for x in foreseer.turns(foreseer.step, predicted) if failed(x)]
 
 
 if __name__ == "__main__":

@@ -167,7 +167,8 @@ class Blocks:
         blocked = recorder.waited(self.block_clocks, clocks)
         about = {"blocked": blocked, "load": load, "peak": peak(), "printed": self.printed, "lines": sampled}
         about.update(denormals=self.counts, collections=self.collections)
-        self.channel.send("block", steps=self.rows, traced=traced, **about)
+        evaluated = self.spans.modules.records_evaluation() if self.looked else ""
+        self.channel.send("block", steps=self.rows, traced=traced, evaluated=evaluated, **about)
         self.request = None
 
     def _knock(self, path: str) -> dict[str, Any]:

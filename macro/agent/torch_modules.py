@@ -71,6 +71,7 @@ class Modules:
         self.held: dict[int, tuple[Any, dict[int, str]]] = {}
         self.spare: dict[str, list[Any]] = {}
         self.local, self.checkpoints = threading.local(), Checkpoints(self)
+        self.trained, self.evaluated, self.backward = set[int](), set[int](), set[int]()  # ids, see `_note_mode`
 
     def on(self) -> None:
         if self.hooks:
@@ -108,9 +109,28 @@ class Modules:
         self._open().append((module, span, spare))
         span.__enter__()
 
-    def _leave(self, module: Any, *_: Any) -> None:
-        if not self.compiling():
-            self.leave(module)
+    def _leave(self, module: Any, args: Any = None, output: Any = None) -> None:
+        if self.compiling():
+            return
+        if [x[0] for x in self._open()] == [module]:
+            self._note_mode(module, output)
+        self.leave(module)
+
+    def _note_mode(self, module: Any, output: Any) -> None:
+        """Note an outermost module that is called for training, or for evaluation with gradients recorded and used."""
+        outputs = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output]
+        if module.training:
+            self.trained.add(id(module))
+            return
+        for x in outputs:
+            if getattr(x, "requires_grad", False):
+                self.evaluated.add(id(module))
+                x.register_hook(lambda _: self.backward.add(id(module)))
+
+    def records_evaluation(self) -> str:
+        """Return the path of a module that is trained, and evaluated with gradients recorded for nothing, or ""."""
+        unused = self.trained & self.evaluated - self.backward
+        return next((self.known[x][0] for x in unused if x in self.known), "")
 
     def mark(self, name: str) -> None:
         """Record an empty span, as a mark."""

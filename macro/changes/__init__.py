@@ -30,7 +30,7 @@ class Named:
 
     def refused(self, step: Step) -> str | None:
         """Return the reason why the change does not apply to `step`, or None."""
-        if self._is_tried(step):
+        if self._is_edit(step):
             forms = [x for x in step.trials if self.change.trial in FORMS and x in FORMS]
             return f"the optimizer is already {forms[0]}" if forms else None
         if step.script is not None and self.change.code:
@@ -52,13 +52,18 @@ class Named:
 
     def apply(self, step: Step) -> Step:
         """Return the changed step."""
-        if self._is_tried(step):
-            return step.with_knob("trials", (*step.trials, self.change.trial))
+        if self._is_edit(step):
+            return step.with_knob("trials", (*step.trials, self.trial))
         return self.change.make(step, self.value)
 
-    def _is_tried(self, step: Step) -> bool:
-        """Return whether the agent makes the change in a user's running program."""
-        return step.script is not None and bool(self.change.trial)
+    @property
+    def trial(self) -> str:
+        """Name of the trial that makes the change in a user's running program; empty: none does."""
+        return self.change.trial.replace("{}", self.value)
+
+    def _is_edit(self, step: Step) -> bool:
+        """Return whether the agent makes the change in a user's program, which would else need an edit."""
+        return step.script is not None and bool(self.change.trial and self.change.code)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import Pooling
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
-from macro.changes.base import CONFIDENCE, ERRORS
+from macro.changes.base import CONFIDENCE, ERRORS, Ratio
 
 if TYPE_CHECKING:
     from micro.measuring.checks import Checks
@@ -47,15 +47,6 @@ class TooFewRounds(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("a kernel by itself had too few rounds: use a longer --budget")
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Ratio of changed to unchanged time, with an interval of CONFIDENCE."""
-
-    value: float
-    low: float
-    high: float
 
 
 def measured(benchmark: str, options: Mapping[str, Any], seconds: float) -> Ratio:

@@ -15,8 +15,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
 from kernels.problem import Problem
 from macro.changes import _alone, _reuse
-from macro.changes._alone import Ratio
-from macro.changes.base import BaselineProfile, Forecast, Part, PredictionInput, Step
+from macro.changes.base import BaselineProfile, Forecast, Part, PredictionInput, Ratio, Step
 from macro.explaining import repeat
 from macro.networks.layer import Node
 from macro.networks.layers import Pool

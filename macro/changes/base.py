@@ -22,6 +22,15 @@ Key = tuple[tuple[str, ...], str]  # rows, kind
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """Ratio of changed to unchanged time, with an interval of CONFIDENCE."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Step:
     """A step of a network in a framework with a setting, or a step of a user's program."""
 
@@ -115,6 +124,8 @@ class BaselineProfile(ProcessSnapshot):
     huge: float | None = None  # share of the process's memory in huge pages; None: unknown
     spread: float = 0.0  # error of one round in seconds, at CONFIDENCE
     edits: Mapping[str, tuple[str, float]] = field(default_factory=dict)  # by name: code, most seconds saved
+    between: float = 0.0  # error of a difference between a changed and two unchanged processes, as a share of a step
+    tried: Mapping[str, Ratio | str] = field(default_factory=dict)  # by trial in a running program; or why not known
 
     def kinds(self, *names: str) -> float:
         """Return the seconds of a step in these kinds of work."""
@@ -174,7 +185,7 @@ class Change:
     takes: str | None = None  # an example of the value after `=`; None: no value
     costs: str = "nothing"  # disadvantages other than time, in words
     code: str = ""  # edit of a program that makes the change; empty: a variable does
-    trial: str = ""  # name of the agent's trial that makes it in a user's running program; empty: none
+    trial: str = ""  # trial of a user's running program that predicts it ({}: the value) and makes `code`; empty: none
     saves: tuple[str, ...] = ()  # the only kinds of work that it can save; empty: any
     measures: tuple[str, ...] = ()  # kinds whose kernels `brings` measures; empty: those of `saves`
     memory: bool = False  # it changes allocations, so a change of page faults is added to the forecast

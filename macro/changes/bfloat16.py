@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from macro.changes.base import BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
+from macro.changes.base import BaselineProfile, Change, Effect, Forecast, ProcessSnapshot, Step
 
 ROUNDED = "16 bits of each product's inputs"
 
@@ -18,16 +18,13 @@ def _change(name: str, about: str, flag: str, active: str, costs: str, code: str
         there = after.flag(flag) == "bfloat16"
         return Effect(there, f"{active} {'bfloat16' if there else 'float32'}")
 
-    def brings(asked: PredictionInput) -> Forecast:
-        return Forecast(why="kernels that cast between types are not measured by themselves")
-
     return Change(
         name,
         about,
         _applies,
         lambda step, value: step,
         took,
-        brings,
+        lambda asked: Forecast(why="only trials of a script predict it"),
         costs=costs,
         code=code,
         trial=trial,

@@ -27,6 +27,7 @@ from macro.changes.base import (
 
 MEASURED, BUDGET = 64 << 20, 2.0  # bytes and seconds of measuring the cost of new memory
 TUNABLES = "GLIBC_TUNABLES"
+KEEP = "heap=keep"  # trial of a running program, which keeps it from then on
 NOTHING = 0.002  # error, as a share of a step, of a prediction without page faults
 BESIDE = 0.3  # relative error of a fault's cost, by effects outside the system; from the pairs of docs/whatif.md
 FEWER = 0.5  # largest share of the page faults that is left if freed memory is kept
@@ -166,6 +167,7 @@ def keeps() -> Change:
         took,
         brings,
         costs="memory: freed blocks stay mapped",
+        trial=KEEP,
         looks=(FAULTS,),
         alone=False,
     )

@@ -28,7 +28,6 @@ from macro.changes.base import (
 from macro.frameworks import find
 
 PASSES = (*_parts.PASSES, "optimizer")
-CALLS, CALLED = ("dispatch", "interpreter", "malloc"), 0.3  # kinds of what calls cost; its change by threads, at most
 LARGE = 1 << 22  # elements of the ReLU pass whose ratio stands for all passes
 
 
@@ -60,11 +59,7 @@ def _brings_threads(asked: PredictionInput) -> Forecast:
     convolutions = before.kinds(*_parts.CONVOLUTIONS), lambda x: _parts.convolutions(x, how)
     poolings = before.kinds("pooling"), lambda x: _parts.poolings(x, how)
     seconds = before.kinds(*PASSES)
-    forecast = _parts.shared(asked, multiplied, convolutions, poolings, (seconds, partial(_passes, how=how)))
-    calls = before.kinds(*CALLS) if asked.unchanged.script is not None else 0.0
-    return _parts.together(
-        forecast, Forecast((_parts.around("what calls cost", 0.0, CALLED * calls),) if calls else ())
-    )
+    return _parts.shared(asked, multiplied, convolutions, poolings, (seconds, partial(_passes, how=how)))
 
 
 def _passes(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
@@ -180,6 +175,7 @@ CHANGES = (
         takes="2",
         tries=_tries_threads,
         costs="cores; the last bits of results",
+        trial="threads={}",
         memory=True,
         looks=(FAULTS,),
     ),

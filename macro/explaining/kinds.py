@@ -39,6 +39,7 @@ SYSTEM = re.compile(r"^\[(kernel|guest)|\.ko$")
 LIBC = re.compile(r"^lib(c|c-\d.*|pthread|pthread-.*)\.so|^ld-linux|^ld-\d")
 SUITE = re.compile(r"^(?P<source>\w+?)-[0-9a-f]{24}\.so$")  # as kernels.build names what it compiles
 PYTHON = re.compile(r"^(lib)?python\d")
+OPENMP = re.compile(r"^lib(gomp|iomp5|omp)\b")  # they start threads, and wait for them; wheels strip their names
 BINDINGS = re.compile(r"^lib(torch_python|c10|shm|pybind)\b|^_C\.")  # libraries that hold nothing but dispatch
 SUFFIX = re.compile(r"(_backward(_data|_input)?|_functional|_out|_)$")
 OPERATIONS: dict[str, str] = {
@@ -96,6 +97,8 @@ def of_symbol(symbol: str, module: str) -> str:
         return "interpreter" if symbol.startswith("fe") else "element-wise"  # NumPy's floating-point flags
     if kind := _first("symbols", symbol):
         return kind
+    if OPENMP.search(base):
+        return "spin"
     if BINDINGS.search(base):
         return "dispatch"
     if PYTHON.search(base) or base.startswith("_multiarray_umath."):

@@ -96,6 +96,7 @@ def facts_of(breakdown: Breakdown) -> dict[str, Any]:
         "products": breakdown.share("gemm") > sum(map(breakdown.share, ("convolution", "attention", "recurrent cell"))),
         **_collecting(breakdown.program.get("counted") or {}),
         **_denormal(breakdown.program.get("denormals") or {}),
+        "evaluates": bool(seen.get("evaluated")),
         "cores": seen.get("cores") or breakdown.threads,
         "idle": breakdown.threads < int(seen.get("cores") or 0) and not breakdown.program.get("threads_option"),
         "from_where": _from_where(seen),

@@ -26,6 +26,7 @@ OVERHEAD = (
     *("OS memory", "OS other", "malloc", "dispatch", "interpreter", "tracer", "data", "waiting", "spin"),
     *("layout reorder", "copy", "cast", "clear", "random numbers"),
 )
+IDLE = ("waiting", "spin")  # kinds of work that is none
 COLLATED = ("stack", "cat")  # operations that make a batch of samples
 HANDED, PER_NUMBER = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, of bytes at least
 CASTS = ("data", "forward", "backward", "loss", "copy", "script")  # phases in which a program casts
@@ -137,6 +138,18 @@ def _idle(breakdown: Breakdown) -> float:
     return max(0.0, shared * (1 - breakdown.threads / cores))
 
 
+def _waited(breakdown: Breakdown) -> float:
+    """Return the waits of all threads outside the data's phase, less those for work that one thread has to do."""
+    cores = (breakdown.program.get("settings") or {}).get("cores") or breakdown.threads
+    waits, works = 0.0, 0.0
+    for cell in breakdown.cells:
+        if cell.column not in IDLE:
+            works += cell.a
+        elif cell.phase != "data":
+            waits += cell.a
+    return max(0.0, waits - (min(breakdown.threads, cores) - 1) * works)
+
+
 def _beside(breakdown: Breakdown) -> float:
     """Return what free cores save by loading beside the step, less what handing over a batch costs at least."""
     seen, cells = breakdown.program.get("settings") or {}, [cell for cell in breakdown.cells if cell.phase == "data"]
@@ -167,6 +180,7 @@ ESTIMATES = {
     "sparse gradients": _sparse,
     "detach what is kept": _grown,
     "more threads": _idle,
+    "fewer threads": _waited,
 }
 TRIES = [Try(name, **texts) for name, texts in TEXTS["program"].items()]
 

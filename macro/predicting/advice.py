@@ -41,7 +41,8 @@ def advise(step: Step, seconds: float, file: RunFile, say: Say) -> str:
     began = time.monotonic()
     asked = every = list(_candidates(step))
     with tempfile.TemporaryDirectory(prefix="kernelgap-advise-") as arrays:
-        foreseer = Predictor(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays))
+        trials = [x.trial for x in every if x.trial]
+        foreseer = Predictor(step, seconds * WATCHED, seconds * ALONE, file, say, Path(arrays), trials)
         say(f"{len(asked)} changes apply: {', '.join(named.words for named in asked)}")
         if step.script:
             sooner = (WATCHED + ALONE + FIRST) * seconds

@@ -6,18 +6,21 @@ import math
 
 from kernels.devices.cpu import cores
 from macro.predicting.judged import UNCHANGED
+from macro.predicting.tried import PROCESSES
 from macro.watching import ends
 
-INSPECTED, STARTED = 4.5, 2.5  # seconds on an idle machine: of a changed process that is inspected; of one in turns
+# Seconds on an idle machine: of a changed process that is inspected, of one in turns, of trials in an unchanged one
+INSPECTED, STARTED, TRIED = 4.5, 3.0, 4.0
 
 
-def changing(changes: int, together: bool, seconds: float, busy: float) -> str:
+def changing(changes: int, together: bool, seconds: float, runs: int, busy: float) -> str:
     """Return the forecast of `macro whatif`; `together`: the changes are also timed all at once.
 
-    `busy`: how many times as long work takes as on an idle machine."""
-    timed = UNCHANGED + changes + together
+    `runs`: processes of each step; `busy`: how many times as long work takes as on an idle machine."""
+    timed = (UNCHANGED + changes + together) * runs
     starts = ends.starting(busy) + busy * (_starts(changes, timed) + ends.INSIDE)
-    about = f"{seconds:.0f} s of measuring, {starts:.0f} s for starting {1 + changes + timed} processes"
+    processes = 1 + PROCESSES + changes + timed
+    about = f"{seconds:.0f} s of measuring, {starts:.0f} s for starting {processes} processes and trials in them"
     return ends.total(seconds + starts, about, busy)
 
 
@@ -25,12 +28,17 @@ def advising(changes: int, best: int, sooner: float, seconds: float, busy: float
     """Return the forecast of `macro advise`, whose budget includes the starts of processes.
 
     `best`: number of changes timed again; `sooner`: seconds of measuring before these."""
-    timed = _starts(changes, UNCHANGED + changes) + _starts(0, UNCHANGED + best + 1)
+    timed = _starts(changes, UNCHANGED + changes) + _turns(UNCHANGED + best + 1)
     starts = ends.starting(busy) + busy * (timed + ends.INSIDE)
     more = ", more than --budget" if starts + sooner > seconds else ""
     return ends.total(max(seconds, starts + sooner), f"{starts:.0f} s of it for starting processes{more}", busy)
 
 
 def _starts(inspected: int, timed: int) -> float:
-    """Return the seconds of starting processes on an idle machine, as many at once as there are cores."""
-    return INSPECTED * math.ceil(inspected / cores()) + STARTED * math.ceil(timed / cores())
+    """Return the seconds of starting processes on an idle machine, as many at once as cores, and of trials."""
+    return INSPECTED * math.ceil(inspected / cores()) + TRIED * PROCESSES + _turns(PROCESSES) + _turns(timed)
+
+
+def _turns(processes: int) -> float:
+    """Return the seconds of starting processes that take turns."""
+    return STARTED * math.ceil(processes / cores())

@@ -19,8 +19,8 @@ from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
 from kernels.users import raised
 from macro.changes import Named, _alone
-from macro.changes._parts import OF_MALLOC, around
-from macro.changes.base import BaselineProfile, Effect, Forecast, Part, PredictionInput, ProcessSnapshot, Step
+from macro.changes._parts import OF_MALLOC, around, part
+from macro.changes.base import BaselineProfile, Effect, Forecast, Part, PredictionInput, ProcessSnapshot, Ratio, Step
 from macro.changes.heaps import beside
 from macro.predicting import judged, network_step, script_step
 from macro.predicting.judged import NOT_TIMED, PredictedChange, Say, at_once, joined, together
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 UNTIMED = Forecast(why=NOT_TIMED)
+TRIALS = "the step, in trials"  # a part of a prediction
 ASKS = "NUMPY_MADVISE_HUGEPAGE"
 LEAST = 0.05  # least share of a step that a change is assumed to affect
 MOSTLY = 0.5  # share of a process's memory in huge pages from which on the kernels' arrays request them too
@@ -43,7 +44,8 @@ MOSTLY = 0.5  # share of a process's memory in huge pages from which on the kern
 class Subject(Protocol):
     """Interface of network_step and script_step: the functions that observe and time a step."""
 
-    def before(self, step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile: ...
+    def before(self, step: Step, seconds: float, say: Say, arrays: Path, trials: Sequence[str]) -> BaselineProfile: ...
+    def fitted(self, step: Step, changes: int, before: BaselineProfile) -> Step: ...
     def after(
         self, step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None
     ) -> ProcessSnapshot: ...
@@ -70,6 +72,7 @@ class Predictor:
     file: RunFile
     say: Say
     arrays: Path  # folder of the steps' inputs
+    trials: Sequence[str] = ()  # names of trials that a script's changes are predicted from
     held: dict[str, Prediction] = field(init=False)
     seen: dict[str, ProcessSnapshot | SuiteError] = field(init=False, default_factory=dict)  # by a change's words
     shares: dict[str, float] = field(init=False, default_factory=dict)  # seconds of `alone`, by a change's words
@@ -83,7 +86,7 @@ class Predictor:
     def before(self) -> BaselineProfile:
         if why := perf.missing():
             raise Unavailable(f"a prediction requires perf's samples: {why}")
-        return self.subject.before(self.step, self.watching, self.say, self.arrays)
+        return self.subject.before(self.step, self.watching, self.say, self.arrays, self.trials)
 
     def turns(
         self, step: Step, foreseen: Sequence[PredictedChange], hopeless: float | None = None
@@ -103,6 +106,7 @@ class Predictor:
         if not new:
             return
         identity = self.before.identity  # raises first if the unchanged step cannot be watched
+        self.step = self.subject.fitted(self.step, self.per_round, self.before)
         began = time.monotonic()
         running, free = list[ExitStack](), SimpleQueue[list[int]]()
         for place in self.subject.free_cores(self.step, [named.apply(self.step) for named in new], identity):
@@ -153,13 +157,23 @@ class Predictor:
 
     def each(self, asked: Sequence[Named]) -> list[PredictedChange]:
         """Predict observed changes; the time for isolated kernels is shared by what each change affects."""
-        new = [
-            named for named in asked if isinstance(self.seen.get(named.words), ProcessSnapshot) and named.change.alone
-        ]
+        there = [named for named in asked if isinstance(self.seen.get(named.words), ProcessSnapshot)]
+        new = [named for named in there if named.change.alone and self._needs_kernels(named)]
         parts = {named.words: self._part(named) for named in new}
         self.shares = {words: self.alone * part / sum(parts.values()) for words, part in parts.items()}
         with _alone.workers():
             return [self.single(named) for named in asked]
+
+    def _needs_kernels(self, named: Named) -> bool:
+        """Return whether a change's trials, if it has any, do not predict it."""
+        tried = self.before.tried.get(named.trial)
+        return tried is None or (isinstance(tried, str) and not named.change.code)
+
+    def _of_trials(self, ratio: Ratio) -> Forecast:
+        """Return the forecast from a change's trials; processes differ by more than what they tried."""
+        seconds = self.before.seconds
+        apart = self.before.between * seconds / math.sqrt(self.step.plan.generations)
+        return Forecast((part(TRIALS, seconds, ratio), around("between processes", 0.0, apart)))
 
     def _part(self, named: Named) -> float:
         """Return the share of a step that a change may affect: that of the kinds it names, or else 1."""
@@ -195,6 +209,11 @@ class Predictor:
     def _brings(self, named: Named, asked: PredictionInput) -> Forecast:
         """Return a change's forecast; for changes of memory, add significant changes of page faults."""
         try:
+            tried = asked.before.tried.get(named.trial)
+            if isinstance(tried, Ratio):
+                return self._of_trials(tried)
+            if tried is not None and named.change.code:
+                return Forecast(why=tried)
             with memory_of(self.step, asked.before):
                 forecast = named.change.brings(asked)
             if not (isinstance(forecast, Forecast) and all(isinstance(part, Part) for part in forecast.parts)):

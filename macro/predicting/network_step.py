@@ -50,8 +50,10 @@ LEAST = 4  # rounds of watching the unchanged step, at least
 PREFIX = "kernelgap-whatif-"  # of temporary folders' names
 
 
-def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
-    """Watch the unchanged step for `seconds`; `arrays`: the folder of its inputs. Raises SuiteError."""
+def before(step: Step, seconds: float, say: Say, arrays: Path, trials: Sequence[str]) -> BaselineProfile:
+    """Watch the unchanged step for `seconds`; `arrays`: the folder of its inputs. Raises SuiteError.
+
+    Networks have no `trials`."""
     plan, side = replace(step.plan, seconds=seconds), Side(Entry(step.framework, step.setting))
     with ExitStack() as stack:
         look = watch.start(plan, side, arrays, stack, say)
@@ -85,6 +87,11 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
         large,
         spread(process.levels["P0"]),
     )
+
+
+def fitted(step: Step, changes: int, before: BaselineProfile) -> Step:
+    """Return the step: the processes of a network are started in groups."""
+    return step
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:

@@ -8,18 +8,15 @@ from __future__ import annotations
 import math
 import os
 import random
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
 from kernels.errors import LaunchError, SuiteError, Unavailable
-from kernels.libs import preload
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.problem import Problem
@@ -28,18 +25,17 @@ from macro.explaining.breakdown import Ceilings, place, taken_apart
 from macro.explaining.operation_work import Work, alone, work_of
 from macro.explaining.rows import Row
 from macro.explaining.tries import edits
-from macro.predicting import judged, network_step
+from macro.predicting import judged, network_step, tried
 from macro.predicting.judged import PredictedChange, Say
 from macro.predicting.network_step import spread, started_with, steady, symbols
+from macro.predicting.processes import Plain, Watching, place_of, script, started
 from macro.processes.ahead import room_for
 from macro.timing import results, turns
 from macro.timing.entry import TWIN, Entry, is_reported
-from macro.watching import ends, rounds
+from macro.watching import rounds
 from macro.watching.ends import Ended
-from macro.watching.plain import PlainObserver
 from macro.watching.program import ScriptObserver
-from macro.watching.recording import Recording, Watched
-from macro.watching.script import Program, Script
+from macro.watching.recording import Recording
 from macro.watching.scripts import watch
 from macro.watching.watch import Side
 from reports.record import Note
@@ -50,31 +46,20 @@ if TYPE_CHECKING:
 
 TOPIC = "turns"
 
+OVER = 2.0  # times the budget that the fewest rounds of several processes of each step may take
 ROUNDS = 3  # of observing a changed program, for its page faults
-PROCESSES, FEW_PROCESSES = (
-    3,
-    1.8,
-)  # of the unchanged program for its page faults; t of 2 degrees over the normal quantile
 KINDS: Mapping[str, type[Problem]] = {"gemm": Gemm, "convolution": Conv}  # kinds that are measured in isolation
-Watching = TypeVar("Watching", bound=ScriptObserver)
 
 
-def script(step: Step, seconds: float) -> Script:
-    """Return the program with the step's heap, threads and variables, to be watched for `seconds`."""
-    assert step.script is not None
-    setting = step.setting
-    variables = {**step.script.variables, **setting.knobs.get("variables", {}), **preload.variables(setting.preload)}
-    threads = setting.threads or None  # 0: as the program sets them
-    changed = replace(step.script, heap=setting.heap, threads=threads, variables=variables, seconds=seconds)
-    return replace(changed, trials=step.trials)
+def before(step: Step, seconds: float, say: Say, arrays: Path, trials: Sequence[str]) -> BaselineProfile:
+    """Watch the unchanged program's steps, and try changes in others of its processes. Raises SuiteError.
 
-
-def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfile:
-    """Watch the unchanged program's steps for `seconds`. Raises SuiteError."""
+    `seconds`: for both; `trials`: names of the changes' trials."""
+    seconds /= 1 + bool(trials)
     with place_of() as (folder, streams):
         (recording,) = watch([script(step, seconds)], folder, streams, say, lambda recordings: None)
     breakdown, work = taken_apart(recording, 0.0, Ceilings(None, None)), work_of(recording.called)
-    faults, error, system = _paging(step, say, recording.program.get("peak", 0))
+    seen = tried.unchanged(step, trials, seconds, say, recording.program.get("peak", 0))
     cells: dict[Key, float] = {((cell.row,), cell.column): cell.a for cell in breakdown.cells}
     process = recording.processes[-1]
     side = Side(Entry(step.framework, step.setting))
@@ -82,37 +67,19 @@ def before(step: Step, seconds: float, say: Say, arrays: Path) -> BaselineProfil
         symbols(process),
         "",
         {},
-        faults,
-        error,
+        seen.faults,
+        seen.error,
         _identity(recording),
         side,
         breakdown.step["a"],
-        system,
+        seen.system,
         cells,
         dict(_rows(work)),
         spread=spread(process.levels.get("P0", [])),
         edits=edits(breakdown),
+        between=seen.between,
+        tried=seen.tried,
     )
-
-
-def _paging(step: Step, say: Say, peak: int) -> tuple[float, float, float]:
-    """Return page faults of an untraced step, their error, and its system seconds, in several processes.
-
-    Faults are a state of a process: its heap's layout decides, and a tracer's freed memory lessens them. The error is
-    that of a difference of so many processes from two others, by Student's t, in units of a normal error."""
-    with ThreadPoolExecutor(max(1, min(cores(), PROCESSES, room_for(peak)))) as pool:
-        pages = list(pool.map(lambda _: _process_paging(step, say), range(PROCESSES)))
-    faults = [x for x, _ in pages]
-    spread = stdev(faults) * math.sqrt(1 / PROCESSES + 1 / judged.UNCHANGED)
-    return fmean(faults), FEW_PROCESSES * spread, fmean(x for _, x in pages)
-
-
-def _process_paging(step: Step, say: Say) -> tuple[float, float]:
-    """Return page faults and system seconds of a step in one process of the unchanged program."""
-    with ExitStack() as stack:
-        look = _observed(Plain, step, ROUNDS, stack, say)
-        look.end()
-    return fmean(look.watched.faulted["P0"]), fmean(look.watched.system)
 
 
 def after(step: Step, say: Say, stack: ExitStack, looks: Sequence[str], arrays: Path | None) -> ProcessSnapshot:
@@ -139,40 +106,6 @@ def _observed(kind: type[Watching], step: Step, count: int, stack: ExitStack, sa
     return look
 
 
-class Plain(PlainObserver):
-    """A program of which only plain (unwatched) steps are timed."""
-
-    gone: str | None = None  # how the program ended by itself, if it did
-
-    def round(self, number: int, order: random.Random) -> None:
-        self.seen = Watched(rounds=[number] * self.count)
-        try:
-            self.last = self.undisturbed(self.count)
-            self.level("P0", self.plain(self.last))
-            self.unread.append(self.seen)
-        except Ended as end:
-            self.gone = ends.late(end)
-
-    def timed(self) -> dict[str, float]:
-        """Return the last round as a block of an entry."""
-        return {"wall": self.last.seconds(False), "cpu": self.last.seconds(True), "blocked": 0.0}
-
-
-def started(
-    kind: type[Watching], source: Script, folder: Path, streams: tuple[IO[bytes], IO[bytes]], stack: ExitStack, say: Say
-) -> Watching:
-    """Start a program; return its untraced observer after the first steps. Raises SuiteError, Ended."""
-    program = Program(source, folder, *streams)
-    stack.callback(program.close)
-    look = kind(source, program, say)
-    with look.record_end():
-        if kind is not Plain:
-            look.sample(folder, stack)
-        look.begin()
-    look.torch = False
-    return look
-
-
 def _rows(work: Work) -> Iterator[tuple[str, Row]]:
     """Yield rows by name, with their largest problems, which stand for all operations of the row."""
     problems: dict[str, list[Problem]] = {}
@@ -188,13 +121,6 @@ def _identity(recording: Recording) -> Mapping[str, object]:
     return {name: value for name, value in recording.program.items() if name != "arguments"}
 
 
-@contextmanager
-def place_of() -> Iterator[tuple[Path, tuple[IO[bytes], IO[bytes]]]]:
-    """Yield a temporary folder, and null streams for the output of programs that run at once."""
-    with tempfile.TemporaryDirectory(prefix="kernelgap-whatif-") as name, open(os.devnull, "wb") as nowhere:
-        yield Path(name), (nowhere, nowhere)
-
-
 def make(
     step: Step,
     foreseen: Sequence[PredictedChange],
@@ -205,7 +131,7 @@ def make(
     hopeless: float | None,
 ) -> list[PredictedChange]:
     """Time changes in turns with the unchanged program and its control run, in groups that fit in memory."""
-    at_once = max(1, room_for(identity.get("peak", 0)) - judged.UNCHANGED)
+    at_once = max(1, room_for(identity.get("peak", 0)) // step.plan.generations - judged.UNCHANGED)
     groups = [foreseen[i : i + at_once] for i in range(0, len(foreseen), at_once)]
     if len(groups) > 1:
         say(f"memory has room for {counted(at_once, 'change')} at once, so changes are timed in {len(groups)} groups")
@@ -214,6 +140,16 @@ def make(
         seconds = step.plan.seconds * len(group) / len(foreseen)
         timed += _time(replace(step, plan=replace(step.plan, seconds=seconds)), group, file, say, hopeless)
     return timed
+
+
+def fitted(step: Step, changes: int, before: BaselineProfile) -> Step:
+    """Return the step with one process of each, if several of all do not fit in memory or in time."""
+    plan, processes = step.plan, (changes + judged.UNCHANGED) * step.plan.generations
+    seconds = processes * plan.fewest * max(rounds.BLOCK, 2 * before.seconds)  # with a turn's first step
+    fits = room_for(before.identity.get("peak", 0)) >= processes and seconds <= OVER * plan.seconds
+    if fits or plan.generations == 1:
+        return step
+    return replace(step, plan=replace(plan, generations=1, fewest=network_step.ROUNDS))
 
 
 def free_cores(step: Step, changed: Sequence[Step], identity: Mapping[str, Any]) -> list[list[int]]:
@@ -238,23 +174,23 @@ def _time(
     entries, seconds = (unchanged, twin, *changed), 0.0
     with judged.kept(foreseen, entries, file, choosing), place_of() as (folder, streams), ExitStack() as stack:
         looks = _all(entries, steps, folder, streams, stack, say)
-        going = [look for _, look in looks]
+        going = [look for _, _, look in looks]
         for turn in rounds.in_turns(going, step.plan.seconds, random.Random(step.plan.seed), step.plan.fewest):
             seconds = turn.seconds
             _progress(step, turn, say)
-            for entry, look in looks:
+            for entry, generation, look in looks:
                 if look in going and look.gone is None:
-                    entry.blocks.append((0, turn.number, look.timed()))
+                    entry.blocks.append((generation, turn.number, look.timed()))
             if hopeless is not None:
                 network_step.drop((unchanged, twin), changed, hopeless)
-            going[:] = [look for entry, look in looks if not entry.ended and look.gone is None]
-            controls = [look for entry, look in looks if entry in (unchanged, twin)]
-            if any(look.gone for look in controls) or all(look in controls for look in going):
+            going[:] = [look for entry, _, look in looks if not entry.ended and look.gone is None]
+            left = [entry for entry, _, look in looks if look in going]
+            if unchanged not in left or twin not in left or all(entry in (unchanged, twin) for entry in left):
                 break  # there is nothing to compare any more, or nothing to compare it with
-        for entry, look in looks:
+        for entry, _, look in looks:
             if look.gone:
                 say(f"{entry.change or 'unchanged'}: {look.gone}; its earlier rounds count")
-    taken = {entry.change or "as it is": results.times(entry) for entry, _ in looks}
+    taken = {entry.change or "as it is": results.times(entry) for entry, _, _ in looks}
     file.append(Note(TOPIC, {"steps": taken, "seconds": seconds}))
     return judged.recorded(foreseen, entries, file, None, choosing)
 
@@ -263,7 +199,8 @@ def _progress(step: Step, turn: rounds.Turn, say: Say) -> None:
     """Report progress after rounds 1, 2, 4, …, and after the first round warn if the budget is too small."""
     if is_reported(turn.number):
         say(f"{counted(turn.number, 'round')}, {turn.seconds:.0f} of {step.plan.seconds:.0f} s")
-    for text in turns.over_budget(step.plan, 0, turn.seconds, 0.0) if turn.number == 1 else ():
+    at_once = replace(step.plan, generations=1)  # all processes have their turns in the same rounds
+    for text in turns.over_budget(at_once, 0, turn.seconds, 0.0) if turn.number == 1 else ():
         say(text)
 
 
@@ -274,23 +211,32 @@ def _all(
     streams: tuple[IO[bytes], IO[bytes]],
     stack: ExitStack,
     say: Say,
-) -> list[tuple[Entry, Plain]]:
-    """Start and settle all programs in parallel; return those that run; failed entries get a reason."""
+) -> list[tuple[Entry, int, Plain]]:
+    """Start and settle all programs in parallel; return those that run, with their entry and the process's number.
 
-    def settled(entry: Entry, step: Step) -> Plain | None:
+    Entries without a running process get a reason."""
+
+    failures: dict[int, str] = {}
+
+    def settled(entry: Entry, step: Step, number: int) -> tuple[Entry, int, Plain] | None:
         what = "control run" if entry.change == TWIN else entry.change or "unchanged"
-        say(f"starting {step.plan.network.name}, {what}")
+        if not number:
+            say(f"starting {step.plan.network.name}, {what}")
         source = script(step, step.plan.seconds)
         try:
             look = started(Plain, source, folder, streams, stack, lambda text: say(f"{what}: {text}"))
             with look.record_end():
                 look.settle()
         except (SuiteError, Ended) as error:
-            entry.status, entry.reason = "failed", str(error)
+            failures[id(entry)] = str(error)
             return None
         entry.setting = replace(entry.setting, threads=look.recording.threads)
-        return look
+        return entry, number, look
 
     pool = stack.enter_context(ThreadPoolExecutor(cores()))  # outlives the programs, which end with their threads
-    looks = list(pool.map(settled, entries, steps))
-    return [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]
+    processes = [(*both, i) for i in range(steps[0].plan.generations) for both in zip(entries, steps, strict=True)]
+    looks = [look for look in pool.map(lambda of: settled(*of), processes) if look is not None]
+    for entry in entries:
+        if all(entry is not of for of, _, _ in looks):
+            entry.status, entry.reason = "failed", failures[id(entry)]
+    return looks

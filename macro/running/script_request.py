@@ -190,9 +190,13 @@ def _scripts(words: argparse.Namespace, paths: Sequence[Path], arguments: Sequen
 
 
 def add_script(
-    options: argparse.ArgumentParser, budget: str, budget_help: str = "measuring and observation time"
+    options: argparse.ArgumentParser,
+    budget: str,
+    budget_help: str = "measuring and observation time",
+    runs: int = 1,
+    runs_help: str = "processes per script, one after another",
 ) -> None:
-    """Add the options shared by commands that run a script; `budget_help`: help text of --budget."""
+    """Add the options shared by commands that run a script, with the help texts of --budget and --runs."""
     from macro.watching.script import STOPS
 
     options.add_argument(
@@ -204,8 +208,7 @@ def add_script(
         "--stop", choices=STOPS, default="raise", help="how to end the script after enough steps (raise)"
     )
     options.add_argument("--threads", type=int, metavar="N", help="set the script's number of threads (unchanged)")
-    runs = "processes per script, one after another (1); only 1 with changes"
-    options.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
+    options.add_argument("--runs", type=int, default=runs, metavar="N", help=f"{runs_help} ({runs})")
     options.add_argument("--budget", metavar="TIME", default=budget, help=f"{budget_help} ({budget})")
     options.add_argument(
         "--wait", metavar="TIME", default=PATIENCE, help=f"time limit for the first steps ({PATIENCE})"

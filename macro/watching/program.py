@@ -57,6 +57,7 @@ class ScriptObserver(Observer):
         self.taken = 0  # steps so far
         self.steps = float("inf")  # that fit in the budget
         self.trying = max(TIGHT, script.seconds) / 10
+        self.trial = ""  # that is being made
         self.heavy = False  # whether a traced step has more than MOST_EVENTS events
 
     @contextmanager
@@ -173,11 +174,16 @@ class ScriptObserver(Observer):
         for _ in range(STARTED if self.steps >= SOME else LEAST):
             self.level("P0", self.plain(self.block(self.count)))
         started, self.seen = self.seen, Watched()
-        if self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]:
+        if self.keep_freed():
             self.recording.started = started
         else:
             self.recording.program["heap"] = "default"
+
+    def keep_freed(self) -> bool:
+        """Make malloc keep freed memory from now on; let memory settle; return whether malloc accepts. Raises Ended."""
+        done: bool = self._ask("heap", HANGS, do="heap", variables=heap.POLICIES["keep"])["done"]
         self._steady()
+        return done
 
     def least_rounds(self) -> int:
         """Return the number of rounds to watch whatever the budget is: fewer where steps are long."""
@@ -202,18 +208,21 @@ class ScriptObserver(Observer):
         if timed:
             self.recording.program["again"] = timed
 
-    def trials(self, names: Sequence[str], seconds: float) -> None:
-        """Time steps as they are and with each trial that the script allows, in turns."""
+    def trials(self, names: Sequence[str], seconds: float, fewest: int = trials.FEWEST, seed: int = 0) -> None:
+        """Time steps as they are and with each trial that the script allows, in turns; `seed`: of their order."""
         replies = {name: self._ask("tried", HANGS, do="try", name=name)["reason"] for name in names}
         self.recording.program["refused"] = {name: reason for name, reason in replies.items() if reason}
         there = [name for name, reason in replies.items() if reason is None]
         if there:
             one_thread = self.one_thread and not any(name.startswith("threads=") for name in there)
             kept = self.recording.program["trials"] = {}
-            trials.in_turns(partial(self._trial, one_thread), there, seconds, kept)
+            trials.in_turns(partial(self._trial, one_thread), there, seconds, kept, fewest, seed)
 
     def _trial(self, one_thread: bool, name: str) -> list[float]:
-        return self.block(self.count, without=name or None).each(one_thread)
+        self.trial = name
+        each = self.block(self.count, without=name or None).each(one_thread)
+        self.trial = ""
+        return each
 
     def _knock(self) -> None:
         """Check that each parameter or module of --knock-out can be left out. Raises UsageError if not."""
@@ -313,6 +322,8 @@ class ScriptObserver(Observer):
         count_steps(self.recording.program, block.each(self.one_thread), answer["collections"] if plain else None)
         self.faults = sum(block.faults) / count
         self.recording.program["peak"] = answer["peak"]  # peak memory in bytes
+        if answer.get("evaluated"):
+            self.recording.program.setdefault("settings", {})["evaluated"] = answer["evaluated"]
         return block
 
     def read(self) -> list[Watched]:

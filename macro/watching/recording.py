@@ -124,9 +124,10 @@ class Recording:
 
     @property
     def running(self) -> int:
-        """Threads of the program that can run at once, as its cores are known."""
+        """Threads of the program that can run at once, as its cores are known, and did if samples tell."""
         cores = (self.program.get("settings") or {}).get("cores", self.threads)
-        return max(1, min(self.threads, int(cores)))
+        seen = max((len({x.thread for x in process.samples}) for process in self.processes), default=0)
+        return max(1, min(self.threads, int(cores), seen or self.threads))
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 from kernels.devices.cpu import instruction_sets
 from macro.__main__ import main
 from macro.changes import _alone
+from macro.changes.base import Ratio
 from macro.watching import perf, rounds
 from micro.planning.options import Outputs
 from reports.prediction import UNDECIDED
@@ -59,6 +60,7 @@ def test_several_are_made_all_at_once_too_but_apart(
         SimpleNamespace(words=words, there=True, changes=[one]) for words, one in zip("ab", asked.changes, strict=True)
     ]
     foreseer = SimpleNamespace(
+        step=asked.step,
         look=lambda changes: None,
         each=lambda changes: named,
         both=lambda told: SimpleNamespace(words="a+b", there=True),
@@ -92,7 +94,7 @@ def test_a_prediction_stands_in_the_file_before_the_change_is_timed(
     run: Callable[..., Ran], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By the clock a kernel of a microsecond has now and then no interval, and what it is part of no prediction.
-    ratio = _alone.Ratio(4.0, 3.9, 4.1)
+    ratio = Ratio(4.0, 3.9, 4.1)
     monkeypatch.setattr(_alone, "ratios", lambda xs, how, seconds: dict.fromkeys(xs, ratio))
     path, document = tmp_path / "run.jsonl", tmp_path / "run.json"
     words = ("numpy", "batch=64", "heap-keep", "--budget", "3s", "-o", str(path), "--json", str(document), "-q")

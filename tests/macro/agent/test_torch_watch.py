@@ -239,3 +239,24 @@ def test_spans_are_on_the_monotonic_clock(watch: ModuleType) -> None:
     at = told["columns"]["name"].index(told["names"].index(watch.torch_modules.MODULE + "net"))
     assert start <= told["columns"]["start"][at] <= told["columns"]["end"][at] <= end
     assert told["columns"]["thread"][at] == threading.get_native_id()
+
+
+@pytest.mark.parametrize(
+    ("trains", "recorded", "uses", "path"),
+    [(True, True, False, "net"), (True, False, False, ""), (False, True, False, ""), (True, True, True, "")],
+)
+def test_evaluation_with_gradients_is_seen_of_what_is_trained(
+    trains: bool, recorded: bool, uses: bool, path: str, watch: ModuleType
+) -> None:
+    """A network that is only ever called in evaluation mode may be tuned so; an attack uses gradients in it."""
+    looking, net = watch.Spans(torch), nn.Sequential(nn.Linear(2, 2))
+    looking.start(False)
+    try:
+        net.train(trains)(torch.ones(1, 2))
+        with torch.set_grad_enabled(recorded):
+            output = net.eval()(torch.ones(1, 2))
+        if uses:
+            output.sum().backward()
+    finally:
+        looking.stop()
+    assert looking.modules.records_evaluation() == path

@@ -61,6 +61,7 @@ def step(cells: tuple[Part, ...] = TRAINING, seen: dict[str, Any] | None = None,
         (": torch.set_default_dtype", {"default_dtype": "float64"}, {"types": {"float64": 3.0}}),
         ("OMP_NUM_THREADS=1 is set", {"variables": {"OMP_NUM_THREADS": "1"}}, {"threads": 1}),
         ("no step runs backward", {}, {"cells": TRAINING[:1]}),
+        ("net is also called for evaluation, where", {"evaluated": "net"}, {}),
         (
             "collects batches of 64 sample by sample",
             {"loaders": [{**LOADER, "in_memory": True}]},
@@ -215,9 +216,13 @@ def test_bf16_and_threads_depend_on_the_processor_and_the_cores() -> None:
     assert "bf16" not in advised(step(**single))
     assert "more threads" in advised(step(threads=1)) and "more threads" not in advised(step(threads=2))
     assert "more threads" not in advised(step(threads=1, seen={"variables": {"OMP_NUM_THREADS": "1"}}))
-    waiting = (cell("forward", "spin", 0.04), *TRAINING)
-    assert "fewer threads: saves at most 40.0 ms" in advised(step(waiting, threads=2))
+    waiting = (cell("forward", "spin", 0.05), cell("forward", "waiting", 0.02), cell("forward", "gemm", 0.03))
+    assert "fewer threads: saves at most 40.0 ms" in advised(step(waiting, threads=2))  # one thread works for 60 ms
     assert "fewer threads" not in advised(step(waiting, threads=1))
+    loads = (cell("data", "waiting", 0.05), *waiting[1:])
+    assert "fewer threads" not in advised(step(loads, threads=2))  # 20 ms of waits, 30 ms that one thread works more
+    alone = (cell("forward", "waiting", 0.05), cell("forward", "gemm", 0.05))
+    assert "fewer threads" not in advised(step(alone, threads=2))  # one of two threads has nothing to do
 
 
 def test_a_cell_that_a_step_calls_once_is_no_sequence() -> None:

@@ -171,11 +171,11 @@ def test_threads_are_every_pools() -> None:
 
 def test_forecasts_count_starts_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durations, "cores", lambda: 2)
-    assert durations.changing(2, True, 40.0, 1.0) == (
-        "about 61 s in all: 40 s of measuring, 21 s for starting 8 processes"
+    assert durations.changing(2, True, 40.0, 3, 1.0) == (
+        "about 96 s in all: 40 s of measuring, 56 s for starting 21 processes and trials in them"
     )
     forecast = durations.advising(8, 3, 18.0, 60.0, 4.0)
     assert forecast.startswith(
-        "about 198 s in all: 180 s of it for starting processes, more than --budget (this machine"
+        "about 286 s in all: 268 s of it for starting processes, more than --budget (this machine"
     )
-    assert durations.advising(8, 3, 90.0, 300.0, 1.0) == "about 300 s in all: 47 s of it for starting processes"
+    assert durations.advising(8, 3, 90.0, 300.0, 1.0) == "about 300 s in all: 69 s of it for starting processes"

@@ -21,7 +21,7 @@ from macro.changes import Named, _parts, heaps
 from macro.changes.base import FAULTS, FUNCTIONS, Change, Effect, Forecast, Part, PredictionInput, ProcessSnapshot, Step
 from macro.predicting import forecast, judged, network_step, script_step
 from macro.predicting.forecast import Predictor
-from macro.predicting.script_step import Plain
+from macro.predicting.processes import Plain
 from macro.processes import ahead
 from macro.processes.ahead import places
 from macro.watching import reply

@@ -147,3 +147,15 @@ def test_a_note_is_short() -> None:
     text = json.dumps(msgspec.to_builtins(packed(watched)))
     assert len(text) < 22_000
     assert len(unpacked(msgspec.json.decode(text, type=Packed)).spans) == 1000
+
+
+def test_threads_that_never_ran_do_not_wait() -> None:
+    program = {"threads": 3, "settings": {"cores": 2}}
+    assert recording.Recording(program, [seen(0)]).running == 1  # samples of a single thread
+    assert recording.Recording(program, [seen(0, samples=False)]).running == 2
+    other = seen(1)
+    other.samples = [Sample(8, AT, "spin", "/lib/a.so")]
+    assert recording.Recording(program, [seen(0), other]).running == 1  # of each process
+    both = seen(0)
+    both.samples += [Sample(8, AT, "spin", "/lib/a.so"), Sample(9, AT, "spin", "/lib/a.so")]
+    assert recording.Recording(program, [both]).running == 2

@@ -95,8 +95,8 @@ def _seconds(x: Expected | None) -> str:
 def _behind(x: Prediction) -> Iterator[str]:
     if x.effect:
         yield f"  {x.change}: {x.effect}; costs: {x.costs or 'nothing'}"
-    largest = sorted(x.parts.items(), key=lambda part: -abs(part[1]))[:4]
-    if len(largest) > 1:
+    largest = sorted((part for part in x.parts.items() if part[1]), key=lambda part: -abs(part[1]))[:4]
+    if largest and len(x.parts) > 1:
         yield f"    predicted from {', '.join(f'{what} {units.signed(seconds)}' for what, seconds in largest)}"
     if x.reason:
         yield f"  {x.change}: {x.reason}"

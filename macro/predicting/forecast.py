@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 UNTIMED = Forecast(why=NOT_TIMED)
-TRIALS = "the step, in trials"  # a part of a prediction
+TRIALS = "trials in running processes"  # a part of a prediction
 ASKS = "NUMPY_MADVISE_HUGEPAGE"
 LEAST = 0.05  # least share of a step that a change is assumed to affect
 MOSTLY = 0.5  # share of a process's memory in huge pages from which on the kernels' arrays request them too

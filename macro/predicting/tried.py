@@ -26,8 +26,8 @@ from macro.processes.ahead import room_for
 from macro.watching.ends import Ended
 
 PROCESSES, T = 3, 2.92  # of the unchanged program; Student's t of two degrees, 90 %
-ROUNDS, TURNS, LEAST = 3, 3, 2  # plain blocks first; turns of plain blocks and trials; turns that a process counts from
-MOST, LONG = 4, 10.0  # times the seconds of trials, or seconds, that the fewest turns may take
+ROUNDS, TURNS, LEAST = 3, 5, 2  # plain blocks first; turns of plain blocks and trials; turns that a process counts from
+MOST, LONG = 4, 20.0  # times the seconds of trials, or seconds, that the fewest turns may take
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ def _seen(look: Plain, names: Sequence[str], seconds: float, number: int) -> _Pr
 
 
 def _together(name: str, seen: Sequence[_Process]) -> Ratio | str:
-    """Return the mean ratio of a trial in all processes; or why it is not known."""
+    """Return the middle ratio of a trial in all processes, and their spread; or why it is not known."""
     ratios = [x.ratios[name] for x in seen if name in x.ratios]
     if len(ratios) < PROCESSES:
         reasons = (x.reasons.get(name) for x in seen)
         return next(filter(None, reasons), "the script ended before each process had tried it")
-    half = T * stdev(ratios) / math.sqrt(PROCESSES)
-    return Ratio(fmean(ratios), fmean(ratios) - half, fmean(ratios) + half)
+    middle, half = median(ratios), T * stdev(ratios) / math.sqrt(PROCESSES)
+    return Ratio(middle, middle - half, middle + half)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from pathlib import Path
+from statistics import stdev
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -71,17 +72,17 @@ def together(monkeypatch: pytest.MonkeyPatch, looks: list[Look], *names: str) ->
     return seen
 
 
-def test_what_a_trial_saves_is_the_mean_of_three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [Look(0.5), Look(0.6), Look(0.7)]
+def test_what_a_trial_saves_is_the_median_of_three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [Look(0.5), Look(0.6), Look(0.9)]
     seen = together(monkeypatch, looks, THREADS, FUSED, REFUSED, KEEP)
     ratio = seen.tried[THREADS]
     assert isinstance(ratio, Ratio) and ratio.value == pytest.approx(0.6)
-    assert ratio.high - ratio.value == ratio.value - ratio.low == pytest.approx(2.92 * 0.1 / 3**0.5)
+    assert ratio.high - ratio.value == ratio.value - ratio.low == pytest.approx(2.92 * stdev((0.5, 0.6, 0.9)) / 3**0.5)
     assert seen.tried[KEEP] == Ratio(*[pytest.approx(0.8)] * 3)
     assert seen.tried[REFUSED] == "no filter"
     assert "before each process had tried it" in cast(str, seen.tried[FUSED])  # a single block
-    assert (seen.faults, seen.system) == pytest.approx((60.0, 0.1)) and seen.error > 10
-    assert seen.between == pytest.approx(2.92 * 0.1 / 1.6 * 1.5**0.5)
+    assert (seen.faults, seen.system) == pytest.approx((200 / 3, 0.1)) and seen.error > 10
+    assert seen.between == pytest.approx(2.92 * stdev((0.5, 0.6, 0.9)) / (5 / 3) * 1.5**0.5)
     assert looks[0].asked == [THREADS, FUSED, REFUSED]  # the heap is kept after all others
 
 
@@ -108,7 +109,7 @@ def test_a_trial_that_ends_a_process_costs_no_other_trial(monkeypatch: pytest.Mo
 def test_long_steps_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [Look(), Look(), Look()]
     for look in looks:
-        look.block_seconds = 2.0  # 4 blocks, of plain steps and of the trial, in each of 3 processes
+        look.block_seconds = 2.0  # 6 blocks, of plain steps and of the trial, in each of 3 processes
     seen = together(monkeypatch, looks, THREADS)
     assert "longer --budget" in cast(str, seen.tried[THREADS]) and not looks[0].asked
 

@@ -117,7 +117,7 @@ class Modules:
         self.leave(module)
 
     def _note_mode(self, module: Any, output: Any) -> None:
-        """Note an outermost module that is called for training, or for evaluation with gradients recorded and used."""
+        """Note an outermost module called for training, or for evaluation with gradients recorded, and their use."""
         outputs = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else [output]
         if module.training:
             self.trained.add(id(module))

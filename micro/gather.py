@@ -13,6 +13,7 @@ from micro.planning.contest import Case, Contest
 WORDS, WIDTH, BATCH = (64, 1000), 256, 128  # rows: number of classes, size of a small vocabulary
 # Vocabulary of a language model: its one-hot GEMM takes thousands of times a gather, and a minute to measure.
 MORE_WORDS = (*WORDS, 10_000)
+VOCABULARY = (10_000, 256, 4096)  # of a language model: words of a step
 TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
 # Every row once: images of 32×32, three channels; short rows.
 EPOCH = ((10_000, 3072, 10_000), (200_000, 64, 200_000))
@@ -55,6 +56,16 @@ def step(asked: Request) -> list[Contest]:
     return contests
 
 
+def scatter(asked: Request) -> list[Contest]:
+    """Return contests of an embedding's gradient, for words of a text, which repeat, and for distinct rows."""
+    question, contests = "add gradients of rows by index, by a library, or by a one-hot product?", []
+    for order in asked.named("order", ("text", "scattered")):
+        rows, width, batch = _sizes(asked, VOCABULARY)
+        problem = Gather(rows, width, batch, "scatter", order=order)
+        contests.append(asked.between(f"scatter/{problem.name}", question, problem, asked.chosen("scatter")))
+    return contests
+
+
 def shuffle(asked: Request) -> list[Contest]:
     """Return contests of gathering an epoch's rows in random order against their order in memory."""
     question, contests = "what do rows in random order cost?", []
@@ -80,11 +91,16 @@ BENCHMARK = Benchmark(
             seconds=20.0,
             full="the complete table",
         ),
+        "scatter": Question("how to add up an embedding's gradient? (about 20 s)", scatter, seconds=20.0),
         "shuffle": Question(
             "how much slower is an epoch with rows in random order? (about 20 s)", shuffle, seconds=20.0
         ),
     },
-    useful=(Useful("--lookup"), Useful("--step"), Useful("--lookup", 160, 10.0), Useful("--step", 170, 10.0)),
+    useful=(
+        *map(Useful, ("--lookup", "--step", "--scatter")),
+        Useful("--lookup", 160, 10.0),
+        Useful("--step", 170, 10.0),
+    ),
     small="--rows 16 --width 8 --batch 4",
     default="lookup",
     sweeping=("does", "order", "rule"),

@@ -126,10 +126,10 @@ class OneDnn:
         name.restype = ctypes.c_char_p
         return next(number for number in range(TAGS) if name(number) == tag.encode())
 
-    def convolution(self, kind: str, *arguments: Any) -> Handle:
-        """Return the primitive description of a convolution: forward, backward_data or backward_weights."""
+    def describe(self, kind: str, *arguments: Any) -> Handle:
+        """Return the description of a primitive: convolution_forward, lstm_backward, …; None: no such operand."""
         values = [x.place if isinstance(x, Handle) else x for x in arguments]
-        function = f"convolution_{kind}_primitive_desc_create"
+        function = f"{kind}_primitive_desc_create"
         return self._new("primitive_desc", function, (self.engine.place, *values, self.attributes.place), arguments)
 
     def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> Handle:

@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernels.lazy import np
 from kernels.libs import _optional
+from kernels.problem import Array
 from kernels.provider import Provider
 
 ERRORS = 3  # log level without warnings
@@ -32,6 +34,14 @@ def _options(threads: int) -> Any:
     options.log_severity_level = ERRORS
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     return options
+
+
+def bound(session: Any, x: Array, y: Array) -> Any:
+    """Return a binding of the session's input x and output y to operands in place."""
+    binding = session.io_binding()
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    return binding
 
 
 def optimized(model: bytes) -> bytes:

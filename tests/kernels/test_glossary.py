@@ -18,7 +18,7 @@ from kernels.problem import DIRECTIONS, Problem, direction
 
 PAGE = (Path(__file__).parents[2] / "docs/glossary.md").read_text("utf-8")
 CONV = {"n": 1, "c": 4, "h": 7, "w": 6, "k": 6}
-NUMBERS = {"working_set": 1024, "vector": 256, "size": 4096, "density": 0.5, "rows": 8, "chain": 2}
+NUMBERS = {"working_set": 1024, "vector": 256, "size": 4096, "density": 0.5, "rows": 8, "chain": 2, "steps": 99}
 
 
 def words(section: str) -> list[str]:

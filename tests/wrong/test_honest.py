@@ -24,6 +24,7 @@ from kernels.ops.gemm.problem import Gemm
 from kernels.ops.norm.problem import Norm
 from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.pooling.problem import Pooling
+from kernels.ops.recurrent.problem import GATES, Recurrent
 from kernels.ops.saxpy.problem import Saxpy
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.spmm.problem import Spmm
@@ -62,12 +63,20 @@ DRAW: dict[str, Callable[[np.random.Generator], Problem]] = {
     "cast": lambda r: Cast(size(r, 99999), chosen(r, *KINDS)),
     "dropout": lambda r: Dropout(1024 + size(r, 99999)),
     "fft": lambda r: Fft(size(r, 9), 1 + size(r, 200), 1 + size(r, 200), chosen(r, "r2c", "c2r")),
-    "gather": lambda r: Gather(rows := size(r, 3000) + 1, size(r, 90), size(r, rows - 1), chosen(r, "lookup", "step")),
+    "gather": lambda r: Gather(
+        rows := size(r, 3000) + 1, size(r, 90), size(r, rows - 1), chosen(r, "lookup", "step", "scatter")
+    ),
     "norm": lambda r: Norm(
         size(r, 30), size(r, 60), size(r, 30), chosen(r, "batch", "lrn"), phase=chosen(r, "forward", "step")
     ),
     "optimizer": lambda r: Optimizer(chosen(r, *NAMES), size(r, 30), size(r, 3000)),
     "pooling": lambda r: Pooling(size(r, 9), size(r, 40), 2 + size(r, 60), pool=chosen(r, "max", "avg")),
+    "recurrent": lambda r: Recurrent(
+        *(size(r, most) for most in (20, 20, 60, 60)),
+        chosen(r, *GATES),
+        chosen(r, "tnc", "ntc"),
+        chosen(r, "forward", "step"),
+    ),
     "saxpy": lambda r: Saxpy(64 * size(r, 900), "warm"),
     "softmax": lambda r: Softmax(size(r, 90), 1 + size(r, 4000), before=chosen(r, "none", "softmax", "log-softmax")),
     "spmm": lambda r: Spmm(size(r, 300), size(r, 60), size(r, 900), 0.2),

@@ -6,125 +6,24 @@ nhwc."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from kernels import build
 from kernels.errors import Unavailable
 from kernels.launch import Bind, Launch
 from kernels.libs import onednn
 from kernels.libs.onednn import ONEDNN, Handle, OneDnn
-from kernels.native import launch, structure
+from kernels.libs.onednn_chain import Call, Chain
 from kernels.ops.conv.problem import Conv, spread
 from kernels.ops.conv.winograd import Winograd
 from kernels.problem import Array, Work
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
-Described: TypeAlias = "tuple[Handle, dict[int, Handle]]"  # a primitive's description, and its arguments by role
-NAMES = ("first", "second", "result")
-
-
-class Argument(ctypes.Structure):
-    _fields_ = (("role", ctypes.c_int32), ("memory", ctypes.c_void_p))
-
-
-Step = structure("pointer: primitive arguments", "int64: count")
-
-
-class Convolution(ctypes.Structure):
-    """C struct `convolution` of onednn.c."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in NAMES),
-        ("memories", ctypes.c_void_p * 3),
-        *((name, ctypes.c_void_p) for name in ("move", "execute", "wait", "stream", "steps")),
-        ("count", ctypes.c_int64),
-    )
-
-
-class Chain:
-    """The primitives of one convolution with their memory: reorders, the convolution, shared scratch."""
-
-    def __init__(self, library: OneDnn, device: Any, description: Handle, stored: dict[int, Handle]) -> None:
-        """Build the chain of a convolution; `stored`: its operands' layouts by role, in the problem's order."""
-        self.library, self.device = library, device
-        self.blocks: list[Array] = []
-        self._operands = {role: library.memory(layout.place) for role, layout in stored.items()}
-        steps = self._in_order(description, stored)
-        self._share_scratch(steps)
-        self.kernel = onednn.named(library.version, library.implementation(description), len(steps) - 1)
-        self._primitives = [library.primitive(description) for description, _ in steps]
-        self._memories = [memories for _, memories in steps]
-        self._lists = [_arguments(memories) for memories in self._memories]
-        self._steps = (Step * len(steps))()
-        for step, primitive, arguments in zip(self._steps, self._primitives, self._lists, strict=True):
-            step.primitive, step.arguments = primitive.place.value, ctypes.addressof(arguments)
-            step.count = len(arguments)
-
-    def _in_order(self, description: Handle, stored: dict[int, Handle]) -> list[Described]:
-        """Return the steps in order: reorders of inputs, the convolution, the reorder of its result."""
-        library = self.library
-        before: list[Described] = []
-        behind: list[Described] = []
-        memories = dict(self._operands)
-        *_, result = stored
-        for role, operand in self._operands.items():
-            here, there = stored[role].place, library.layout(description, role)
-            if library.same(here, there):
-                continue
-            memories[role] = room = self._room(there)
-            if role == result:
-                behind.append((library.reorder(there, here), {onednn.SRC: room, onednn.DST: operand}))
-            else:
-                before.append((library.reorder(here, there), {onednn.SRC: operand, onednn.DST: room}))
-        return [*before, (description, memories), *behind]
-
-    def _room(self, layout: ctypes.c_void_p) -> Handle:
-        """Allocate an operand's memory in a layout and return its handle."""
-        block = self.device.allocate(self.library.size(layout))
-        self.blocks.append(block)
-        return self.library.memory(layout, block.ctypes.data)
-
-    def _share_scratch(self, steps: list[Described]) -> None:
-        """Give all steps one scratchpad, since they run one after another."""
-        layouts = [self.library.layout(description, onednn.SCRATCHPAD) for description, _ in steps]
-        if most := max(map(self.library.size, layouts)):
-            block = self.device.allocate(most)
-            self.blocks.append(block)
-            for layout, (_, memories) in zip(layouts, steps, strict=True):
-                memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
-
-    def structure(self) -> Convolution:
-        """Return a new C structure of this chain, which must live as long as the structure."""
-        library = self.library
-        return Convolution(
-            memories=(ctypes.c_void_p * 3)(*(memory.place.value for memory in self._operands.values())),
-            move=library.address("memory_set_data_handle"),
-            execute=library.address("primitive_execute"),
-            wait=library.address("stream_wait"),
-            stream=library.stream.place.value,
-            steps=ctypes.addressof(self._steps),
-            count=len(self._steps),
-        )
-
-
-def _arguments(memories: dict[int, Handle]) -> ctypes.Array[Argument]:
-    """Return the C array of a primitive's arguments, given its memory by role."""
-    array = (Argument * len(memories))()
-    for argument, (role, memory) in zip(array, memories.items(), strict=True):
-        argument.role, argument.memory = role, memory.place.value
-    return array
-
-
-SOURCE = Path(__file__).with_name("onednn.c")
 PASSES = {  # the library's name of the pass, and its roles of the operands in the problem's order
-    "forward": ("forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
-    "dgrad": ("backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
-    "wgrad": ("backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
+    "forward": ("convolution_forward", (onednn.SRC, onednn.WEIGHTS, onednn.DST)),
+    "dgrad": ("convolution_backward_data", (onednn.DIFF_DST, onednn.WEIGHTS, onednn.DIFF_SRC)),
+    "wgrad": ("convolution_backward_weights", (onednn.SRC, onednn.DIFF_DST, onednn.DIFF_WEIGHTS)),
 }
 FILTERS = (onednn.WEIGHTS, onednn.DIFF_WEIGHTS)
 VECTOR = 64  # alignment in bytes of its non-temporal stores, which otherwise crash the process
@@ -137,15 +36,17 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
     def prepare(problem: Conv, device: Any, setting: Setting) -> Bind:
         library = onednn.load()
         library.limit(setting.threads)
-        chain = Chain(library, device, *_described(library, problem, algorithm, wanted))
-        function = build.address(SOURCE, "onednn_convolution")
-        workspace = sum(block.nbytes for block in chain.blocks)
+        description, layouts = _described(library, problem, algorithm, wanted)
+        names = [operand.name for operand in problem.operands()]
+        roles = dict(zip(layouts, names, strict=True))
+        *_, result = layouts
+        call = Call(description, {role: name for role, name in roles.items() if role != result}, {result: roles[result]})
+        chain = Chain(library, device, dict(zip(names, layouts.values(), strict=True)), [call])
 
         def bind(buffers: Sequence[Array]) -> Launch:
             if algorithm != "direct" and any(buffer.ctypes.data % VECTOR for buffer in buffers):
                 raise Unavailable(f"its Winograd's non-temporal stores need operands aligned to {VECTOR} bytes")
-            bound = launch(function, chain.structure(), NAMES, buffers, workspace=workspace, keep=(chain,))
-            return replace(bound, kernel=chain.kernel)
+            return chain.bound(buffers)
 
         return bind
 
@@ -161,12 +62,12 @@ def _described(library: OneDnn, problem: Conv, algorithm: str, wanted: str) -> t
     x, w, y = (_asked(library, problem, role, fixed) for role in (onednn.SRC, onednn.WEIGHTS, onednn.DST))
     lines = _lines(problem)
     number = onednn.ALGORITHMS[algorithm]
-    forward = library.convolution("forward", onednn.FORWARD, number, x, w, None, y, *lines)
+    forward = library.describe("convolution_forward", onednn.FORWARD, number, x, w, None, y, *lines)
     description = forward
-    if kind == "backward_data":
-        description = library.convolution(kind, number, x, w, y, *lines, forward)
-    if kind == "backward_weights":
-        description = library.convolution(kind, number, x, w, None, y, *lines, forward)
+    if kind == "convolution_backward_data":
+        description = library.describe(kind, number, x, w, y, *lines, forward)
+    if kind == "convolution_backward_weights":
+        description = library.describe(kind, number, x, w, None, y, *lines, forward)
     while wanted not in library.implementation(description):
         if not library.another(description):
             raise Unavailable(f"{library.version} has no {wanted} implementation of this problem")

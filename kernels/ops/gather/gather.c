@@ -5,7 +5,7 @@
 
 typedef struct {
     const float *table, *g;
-    float *w, *v, *y, *whole;
+    float *w, *v, *y, *whole, *dw;
     const int64_t *ids;
     int64_t rows, width, batch;
     float rate, epsilon;
@@ -15,6 +15,16 @@ void gather_lookup(const argument *p)
 {
     for (int64_t i = 0; i < p->batch; i++)
         memcpy(p->y + i * p->width, p->table + p->ids[i] * p->width, (size_t)p->width * sizeof(float));
+}
+
+void gather_scatter(const argument *p)
+{
+    memset(p->dw, 0, (size_t)(p->rows * p->width) * sizeof(float));
+    for (int64_t i = 0; i < p->batch; i++) {
+        float *restrict to = p->dw + p->ids[i] * p->width;
+        const float *restrict from = p->g + i * p->width;
+        for (int64_t j = 0; j < p->width; j++) to[j] += from[j];
+    }
 }
 
 static void sgd(const argument *p, float *restrict w, float *restrict v, const float *restrict g, int64_t n)

@@ -1,4 +1,4 @@
-"""Embedding table: rows indexed by a batch are looked up or updated by an optimizer."""
+"""Embedding table: rows indexed by a batch are looked up, updated by an optimizer, or get a gradient."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ LIMIT = 16.0  # unit roundoffs of a step
 class Gather(Problem):
     """Lookup of indexed rows of a table into y, batch × width, or an optimizer's step on these rows by g.
 
+    A scatter is the lookup's gradient: dw, rows × width, is the sum of the rows of g by index, elsewhere zero. Words of
+    a text repeat: their ids follow Zipf's law, an id's frequency 1/rank, with ranks at random places of the table.
+
     A NaN in the table is not checked: a one-hot product multiplies it by zeros. A dense step, with zero gradients
     in all other rows, has the same result; Adam is left out, since its moments would decay in those rows.
     """
@@ -29,15 +32,17 @@ class Gather(Problem):
     rows: int = axis("rows of the table", low=1)
     width: int = axis("elements per row", low=1)
     batch: int = axis("rows to look up or update", low=1)
-    does: str = axis("operation on these rows", "lookup", choices=("lookup", "step"))
+    does: str = axis("operation on these rows", "lookup", choices=("lookup", "step", "scatter"))
     # sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε)
     rule: str = axis("optimizer of a step", "sgd", choices=("sgd", "adagrad"))
-    order: str = axis("order of these rows in the table", "scattered", choices=("scattered", "block"))
+    order: str = axis("order of these rows in the table", "scattered", choices=("scattered", "block", "text"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch > self.rows:
+        if self.batch > self.rows and self.order != "text":
             raise UsageError(f"--batch {self.batch}: exceeds --rows {self.rows}; the rows of a batch are distinct")
+        if self.does == "step" and self.order == "text":
+            raise UsageError("--order text: the rows of an optimizer's step are distinct")
 
     @property
     def named(self) -> int:
@@ -51,11 +56,19 @@ class Gather(Problem):
 
     @property
     def flops(self) -> float:
-        return 0.0 if self.does == "lookup" else {"sgd": 2.0, "adagrad": 7.0}[self.rule] * self.named
+        if self.does == "step":
+            return {"sgd": 2.0, "adagrad": 7.0}[self.rule] * self.named
+        return 1.0 * self.named if self.does == "scatter" else 0.0
+
+    @property
+    def summed(self) -> int:
+        return int(np.bincount(self.ids()).max()) if self.does == "scatter" else 1
 
     @property
     def bytes(self) -> float:
-        """Bytes moved: ids and gradients are read, indexed rows of table and state read and written."""
+        """Bytes moved: ids and gradients are read, indexed rows of table and state read and written, all of dw."""
+        if self.does == "scatter":
+            return 8.0 * self.batch + 4.0 * (self.named + self.rows * self.width)
         return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
 
     @property
@@ -65,6 +78,8 @@ class Gather(Problem):
     def operands(self) -> tuple[Operand, ...]:
         few, table = (self.batch, self.width), (self.rows, self.width)
         ids = Operand("ids", (self.batch,), "in", "int64", below=self.rows)
+        if self.does == "scatter":
+            return ids, Operand("g", few, "in"), Operand("dw", table, "out")
         if self.does == "lookup":
             # A ceiling counts inputs as read completely; few rows of the table are read, so it is listed as an output.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
@@ -75,11 +90,15 @@ class Gather(Problem):
         return self.ids()
 
     def ids(self) -> Array:
-        """Return the indices of the rows, without repeats, in int64 as PyTorch, NumPy and CuPy index.
+        """Return the indices of the rows, in a text with repeats, in int64 as PyTorch, NumPy and CuPy index.
 
         They are the same in every round and for all kernels, so that a kernel may precompute a one-hot matrix.
         """
         rng = np.random.default_rng((self.rows, self.batch))
+        if self.order == "text":
+            frequencies = 1 / np.arange(1, self.rows + 1)
+            ranks = rng.choice(self.rows, self.batch, p=frequencies / frequencies.sum())
+            return rng.permutation(self.rows)[ranks].astype(np.int64)
         if self.order == "block":
             first = int(rng.integers(self.rows - self.batch + 1))
             return np.arange(first, first + self.batch, dtype=np.int64)
@@ -94,9 +113,10 @@ class Gather(Problem):
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         """Return some indexed and some other rows, renumbered."""
         ids = self.ids()
-        batch = places.blocks(rng, self.batch, NAMED)
-        others = rng.integers(self.rows, size=len(batch))
-        table = np.union1d(ids[batch], np.setdiff1d(others, ids))
+        few = places.blocks(rng, self.batch, NAMED)
+        others = rng.integers(self.rows, size=len(few))
+        table = np.union1d(ids[few], np.setdiff1d(others, ids))
+        batch = np.flatnonzero(np.isin(ids, table)) if self.order == "text" else few
         columns = places.every((self.width,))[0]
         of = {"ids": (batch,), "y": (batch, columns), "g": (batch, columns)}
         part = replace(self, rows=len(table), batch=len(batch))
@@ -107,6 +127,8 @@ class Gather(Problem):
         ids = x["ids"]
         if self.does == "lookup":
             return {"y": x["table"][ids].astype("f8"), "table": x["table"].astype("f8")}
+        if self.does == "scatter":
+            return {"dw": self._scattered(ids, x["g"].astype("f8"))}
         w, g = x["w"].astype("f8"), x["g"].astype("f8")
         if self.rule == "sgd":
             w[ids] -= RATE * g
@@ -116,10 +138,17 @@ class Gather(Problem):
         w[ids] -= RATE * g / (np.sqrt(v[ids]) + EPSILON)
         return {"w": w, "v": v}
 
+    def _scattered(self, ids: Array, g: Array) -> Array:
+        dw = np.zeros((self.rows, self.width))
+        np.add.at(dw, ids, g)
+        return dw
+
     def bound(self, x: Arrays, want: Arrays, u: float) -> dict[str, Array]:
         """Bound the roundings of a step; copied and not indexed rows are exact."""
         if self.does == "lookup":
             return {name: np.zeros_like(array) for name, array in want.items()}
+        if self.does == "scatter":
+            return {"dw": LIMIT * u * self._scattered(x["ids"], np.abs(x["g"].astype("f8")))}
         w, ids, before = want["w"], x["ids"], x["w"].astype("f8")
         bounds = {name: np.zeros_like(array) for name, array in want.items()}
         step = np.abs(w[ids] - before[ids])

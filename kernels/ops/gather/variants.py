@@ -24,15 +24,15 @@ from kernels.variant import DEFAULT, Variant, row
 SOURCE = Path(__file__).with_name("gather.c")
 MOST = 1 << 28  # elements of a one-hot matrix: a GiB
 # C struct `argument` of gather.c
-Argument = structure("pointer: table g w v y whole ids", "int64: rows width batch", "float: rate epsilon")
+Argument = structure("pointer: table g w v y whole dw ids", "int64: rows width batch", "float: rate epsilon")
 
 
 def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
-    """Return a `prepare` of our C kernel: "lookup", or a step on the indexed "rows" or on all ("dense")."""
+    """Return a `prepare` of our C kernel: "lookup", "scatter", or a step on the indexed "rows" or all ("dense")."""
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         maths.alone(setting)
-        function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if form != "lookup" else ""))
+        function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if problem.does == "step" else ""))
         names = [operand.name for operand in problem.operands()]
         dense_gradient = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
 
@@ -174,6 +174,57 @@ def torch_rows(hot: bool) -> Callable[[Gather, Any, Setting], Bind]:
     return prepare
 
 
+def added(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """Prepare NumPy's unbuffered `add.at` into zeros."""
+    maths.alone(setting)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        ids, g, dw = buffers
+
+        def call() -> None:
+            dw.fill(0)
+            np.add.at(dw, ids, g)
+
+        return Launch(call)
+
+    return bind
+
+
+def added_by_product(problem: Gather, device: Any, setting: Setting) -> Bind:
+    """Prepare the product of a precomputed, transposed one-hot matrix and the gradients, by NumPy."""
+    xp = arrays(device, setting)
+    hot = one_hot(problem, xp)
+
+    def bind(buffers: Sequence[Any]) -> Launch:
+        _, g, dw = buffers
+        return Launch(lambda: xp.matmul(hot.T, g, out=dw), workspace=hot.nbytes, kernels=PRODUCT)
+
+    return bind
+
+
+def torch_added(how: str) -> Callable[[Gather, Any, Setting], Bind]:
+    """Return a `prepare` of PyTorch's index_add_ or embedding's backward (whose new array is copied)."""
+
+    def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
+        torch = torch_library.on_threads(setting.threads)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            ids, g, dw = (torch_library.tensor(torch, x) for x in buffers)
+            backward = torch.ops.aten.embedding_dense_backward
+
+            def call(keep: object = buffers) -> None:
+                if how == "index":
+                    dw.zero_().index_add_(0, ids, g)
+                else:
+                    dw.copy_(backward(g, ids, problem.rows, -1, False))
+
+            return Launch(call)
+
+        return bind
+
+    return prepare
+
+
 def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Callable[[Gather], str | None]:
     """Return an `accepts` condition: `problem.does` is `what`, and `also` (if given) accepts the problem."""
 
@@ -192,7 +243,7 @@ def _held(problem: Gather) -> str | None:
 
 
 def multiplied(problem: Gather) -> Work:
-    """Return the work of the one-hot product: matrix, table and result."""
+    """Return the work of the one-hot product: matrix, table and result, or gradients."""
     b, r, w = problem.batch, problem.rows, problem.width
     return Work(2.0 * b * r * w, 4.0 * (b * r + r * w + b * w))
 
@@ -204,6 +255,7 @@ def spread(problem: Gather) -> Work:
 
 
 LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
+SCATTER, HOT_SCATTER = does("scatter"), does("scatter", _held)
 VARIANTS: tuple[Variant[Gather], ...] = (
     row(SUITE, "c", c_kernel("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(NUMPY, "numpy", taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
@@ -214,6 +266,19 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     row(SUITE, "c-dense", c_kernel("dense"), accepts=STEP, work=spread, roles=("step",)),
     row(NUMPY, "numpy-rows", stepped(dense=False), accepts=STEP, roles=("step",)),
     row(NUMPY, "numpy-dense", stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(SUITE, "c-scatter", c_kernel("scatter"), accepts=SCATTER, roles=("scatter",)),
+    row(NUMPY, "numpy-add-at", added, accepts=SCATTER, roles=("scatter",)),
+    row(TORCH, "torch-index-add", torch_added("index"), accepts=SCATTER, roles=("scatter",)),
+    row(TORCH, "torch-embedding", torch_added("embedding"), accepts=SCATTER, roles=("scatter",)),
+    row(
+        NUMPY,
+        "one-hot-scatter",
+        added_by_product,
+        accepts=HOT_SCATTER,
+        work=multiplied,
+        constant=("ids",),
+        roles=("scatter",),
+    ),
     row(CUPY, "cupy", taken, accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(TORCH_CUDA, "torch-cuda", torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(CUPY, "cupy-one-hot", multiply, accepts=HOT, work=multiplied, constant=("ids",)),

@@ -9,9 +9,8 @@ import pytest
 
 from kernels.catalog import find
 from kernels.errors import Unavailable
-from kernels.libs import ncnn, onnxruntime
+from kernels.libs import ncnn, onnx_model, onnxruntime
 from kernels.ops.conv import ncnn as ncnn_rows
-from kernels.ops.conv import onnxruntime as onnx_model
 from kernels.ops.conv.problem import Conv
 from kernels.setting import Setting
 from tests.kernels.rows import CPU
@@ -81,4 +80,4 @@ def test_onnxruntime_names_what_it_runs() -> None:
 
 def test_numbers_of_a_model_take_seven_bits_a_byte() -> None:
     assert onnx_model._varint(300) == b"\xac\x02" and onnx_model._varint(127) == b"\x7f"
-    assert onnx_model._field(9, b"ab") == b"\x4a\x02ab" and onnx_model._field(1, 8) == b"\x08\x08"
+    assert onnx_model.field(9, b"ab") == b"\x4a\x02ab" and onnx_model.field(1, 8) == b"\x08\x08"

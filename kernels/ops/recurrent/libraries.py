@@ -1,0 +1,133 @@
+"""Recurrent layers of PyTorch: its sequence, its cells, and a loop of operations, with gradients by autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from kernels.launch import Bind, Launch
+from kernels.libs import torch as torch_library
+from kernels.ops.recurrent.loops import STEPS
+from kernels.ops.recurrent.problem import Recurrent
+from kernels.setting import Setting
+
+Weights: TypeAlias = "tuple[Any, Any, Any]"
+Layer: TypeAlias = Callable[[Any, Weights, Any], Any]  # outputs of inputs, weights and lengths, in the problem's layout
+SEQUENCES = {"lstm": "lstm", "gru": "gru", "rnn": "rnn_tanh"}
+CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_tanh_cell"}
+GRADIENTS = ("x", "w", "r", "b")
+
+
+def by_autograd(
+    make: Callable[[Any, Recurrent], Layer], packed: bool = False
+) -> Callable[[Recurrent, object, Setting], Bind]:
+    """Return a `prepare` of a layer that PyTorch differentiates; results are copied.
+
+    Outputs of padding are multiplied by zero, unless the layer is `packed`."""
+
+    def prepare(problem: Recurrent, device: object, setting: Setting) -> Bind:
+        torch = torch_library.on_threads(setting.threads)
+        layer, names = make(torch, problem), [operand.name for operand in problem.operands()]
+        real = (torch.arange(problem.steps)[:, None] < torch.tensor(problem.each)).float()
+        real = real if problem.layout == "tnc" else real.T
+
+        def forward(of: dict[str, Any]) -> None:
+            of["y"].copy_(run(of, of))
+
+        def run(of: dict[str, Any], given: dict[str, Any]) -> Any:
+            y = layer(given["x"], (given["w"], given["r"], given["b"][0]), of.get("lengths"))
+            return y if "lengths" not in of or packed else y * real[..., None]
+
+        def step(of: dict[str, Any]) -> None:
+            with torch.enable_grad():
+                given = {name: of[name].detach().requires_grad_() for name in GRADIENTS}
+                y = run(of, given)
+                gradients = torch.autograd.grad(y, list(given.values()), of["dy"])
+            of["y"].copy_(y.detach())
+            for name, gradient in zip(GRADIENTS, gradients, strict=True):
+                of[f"d{name}"].copy_(gradient)
+
+        def bind(buffers: Sequence[Any]) -> Launch:
+            of = dict(zip(names, (torch_library.tensor(torch, x) for x in buffers), strict=True))
+            call = step if problem.step else forward
+            return Launch(lambda: call(of))
+
+        return bind
+
+    return prepare
+
+
+def _biases(torch: Any, problem: Recurrent, b: Any) -> tuple[Any, Any]:
+    """Return PyTorch's two biases; only the last of a GRU's state counts."""
+    n = problem.hidden
+    if problem.cell == "gru":
+        return b[: 3 * n], torch.cat([b.new_zeros(2 * n), b[3 * n :]])
+    return b, torch.zeros_like(b)
+
+
+def sequence(torch: Any, problem: Recurrent) -> Layer:
+    """Return torch.nn.LSTM's function, or that of another cell: all steps in one call."""
+    call = getattr(torch._VF, SEQUENCES[problem.cell])
+    first = problem.layout == "ntc"
+
+    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
+        w, r, b = weights
+        zeros = x.new_zeros(1, problem.batch, problem.hidden)
+        state = (zeros, zeros) if problem.cell == "lstm" else zeros
+        flat = (w, r, *_biases(torch, problem, b))
+        return call(x, state, flat, True, 1, 0.0, problem.step, False, first)[0]
+
+    return layer
+
+
+def packed(torch: Any, problem: Recurrent) -> Layer:
+    """Return torch.nn.LSTM's function of packed sequences, which are packed and padded again in the call."""
+    call, pack = getattr(torch._VF, SEQUENCES[problem.cell]), torch.nn.utils.rnn
+    first = problem.layout == "ntc"
+
+    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
+        w, r, b = weights
+        given = pack.pack_padded_sequence(x, lengths, batch_first=first)
+        zeros = x.new_zeros(1, problem.batch, problem.hidden)
+        state = (zeros, zeros) if problem.cell == "lstm" else zeros
+        flat = (w, r, *_biases(torch, problem, b))
+        y = call(given.data, given.batch_sizes, state, flat, True, 1, 0.0, problem.step, False)[0]
+        outputs = pack.PackedSequence(y, given.batch_sizes)
+        return pack.pad_packed_sequence(outputs, batch_first=first, total_length=problem.steps)[0]
+
+    return layer
+
+
+def cells(torch: Any, problem: Recurrent) -> Layer:
+    """Return a loop over PyTorch's cell."""
+    call = getattr(torch._VF, CELLS[problem.cell])
+
+    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
+        w, r, b = weights
+        both = _biases(torch, problem, b)
+        h = c = x.new_zeros(problem.batch, problem.hidden)
+        outputs = []
+        for at in x.unbind(0 if problem.layout == "tnc" else 1):
+            if problem.cell == "lstm":
+                h, c = call(at, (h, c), w, r, *both)
+            else:
+                h = call(at, h, w, r, *both)
+            outputs.append(h)
+        return torch.stack(outputs, 0 if problem.layout == "tnc" else 1)
+
+    return layer
+
+
+def operations(torch: Any, problem: Recurrent) -> Layer:
+    """Return a loop over plain operations."""
+    step, functions = STEPS[problem.cell], (torch.sigmoid, torch.tanh)
+
+    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
+        h = c = x.new_zeros(problem.batch, problem.hidden)
+        outputs = []
+        for at in x.unbind(0 if problem.layout == "tnc" else 1):
+            h, c = step(functions, at, h, c, weights)
+            outputs.append(h)
+        return torch.stack(outputs, 0 if problem.layout == "tnc" else 1)
+
+    return layer

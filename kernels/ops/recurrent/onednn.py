@@ -1,0 +1,98 @@
+"""oneDNN's recurrent primitives through its C API: all steps in one call, in the problem's layouts."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from kernels.launch import Bind
+from kernels.libs import onednn
+from kernels.libs.onednn import ONEDNN, Handle, OneDnn
+from kernels.libs.onednn_chain import Call, Chain
+from kernels.ops.recurrent.problem import Recurrent
+from kernels.setting import Setting
+from kernels.variant import DEFAULT, Variant, row
+
+TRAINING, INFERENCE, BACKWARD = 64, 96, 128  # dnnl_prop_kind_t
+FORWARD_IN_TIME, TANH = 1, 0x21  # dnnl_unidirectional_left2right, dnnl_eltwise_tanh
+OVERWRITE = 1  # dnnl_rnn_flags_diff_weights_overwrite
+READS, WORKSPACE = {1: "x", 33: "w", 34: "r", 41: "b"}, 64
+WRITES = {17: "y"}
+GRADIENTS = {129: "dx", 161: "dw", 162: "dr", 169: "db"}
+ZERO = ctypes.c_float(0)  # of activations that have parameters
+
+
+def prepare(problem: Recurrent, device: Any, setting: Setting) -> Bind:
+    """Prepare the forward primitive, in a step also the backward one."""
+    library = onednn.load()
+    library.limit(setting.threads)
+    stored = _stored(library, problem)
+    forward = _forward(library, problem, stored)
+    calls = [Call(forward, READS, WRITES, {WORKSPACE: "workspace"} if problem.step else {})]
+    if problem.step:
+        reads = {**READS, 17: "y", 145: "dy"}
+        calls.append(Call(_backward(library, problem, stored, forward), reads, GRADIENTS, {WORKSPACE: "workspace"}))
+    return Chain(library, device, stored, calls).bound
+
+
+def _stored(library: OneDnn, problem: Recurrent) -> dict[str, Handle]:
+    """Return the operands' layouts by name, in the problem's order; weights have the axes l d i g o."""
+    t, n, e, h, g = problem.steps, problem.batch, problem.inputs, problem.hidden, problem.gates
+
+    def sequence(features: int) -> Handle:
+        strides = (n * features, features, 1) if problem.layout == "tnc" else (features, t * features, 1)
+        return library.strided((t, n, features), strides)
+
+    def weights(terms: int) -> Handle:
+        return library.strided((1, 1, terms, g, h), (g * h * terms, g * h * terms, 1, h * terms, terms))
+
+    layouts = {
+        "x": lambda: sequence(e),
+        "y": lambda: sequence(h),
+        "w": lambda: weights(e),
+        "r": lambda: weights(h),
+        "b": lambda: library.strided((1, 1, g, h), (g * h, g * h, h, 1)),
+    }
+    return {operand.name: layouts[operand.name.removeprefix("d")]() for operand in problem.operands()}
+
+
+def _asked(library: OneDnn, problem: Recurrent) -> tuple[Handle, Handle]:
+    """Return descriptions of both weights in a layout of the library's choice."""
+    g, h = problem.gates, problem.hidden
+    return library.unset((1, 1, problem.inputs, g, h)), library.unset((1, 1, h, g, h))
+
+
+def _forward(library: OneDnn, problem: Recurrent, stored: dict[str, Handle]) -> Handle:
+    kind, (w, r) = TRAINING if problem.step else INFERENCE, _asked(library, problem)
+    x, b, y = (stored[name] for name in "xby")
+    if problem.cell == "rnn":
+        operands = (x, None, w, r, b, y, None)  # None: a state before or after, which is not given
+        return library.describe("vanilla_rnn_forward", kind, TANH, FORWARD_IN_TIME, *operands, 0, ZERO, ZERO)
+    operands = (x, None, None, w, r, None, None, b, y, None, None)
+    return library.describe("lstm_forward", kind, FORWARD_IN_TIME, *operands, 0)
+
+
+def _backward(library: OneDnn, problem: Recurrent, stored: dict[str, Handle], forward: Handle) -> Handle:
+    (w, r), (dw, dr) = _asked(library, problem), _asked(library, problem)
+    x, y, b, dx, dy, db = (stored[name] for name in ("x", "y", "b", "dx", "dy", "db"))
+    if problem.cell == "rnn":
+        operands = (x, None, w, r, b, y, None, dx, None, dw, dr, db, dy, None)
+        numbers = (OVERWRITE, ZERO, ZERO, forward)
+        return library.describe("vanilla_rnn_backward", BACKWARD, TANH, FORWARD_IN_TIME, *operands, *numbers)
+    given = (x, None, None, w, r, None, None, b, y, None, None)
+    gradients = (dx, None, None, dw, dr, None, None, db, dy, None, None)
+    return library.describe("lstm_backward", BACKWARD, FORWARD_IN_TIME, *given, *gradients, OVERWRITE, forward)
+
+
+def accepts(problem: Recurrent) -> str | None:
+    """Return why oneDNN cannot do a problem in its layouts, or None if it can."""
+    if problem.lengths != "full":
+        return "computes all steps: --lengths full"
+    if problem.cell in ("lstm", "rnn"):
+        return None
+    return "orders a GRU's gates as z r n" if problem.cell == "gru" else "has no GRU that resets before the product"
+
+
+ROWS: tuple[Variant[Recurrent], ...] = (
+    row(ONEDNN, "onednn", prepare, accepts=accepts, roles=(DEFAULT, "formulation", "layout", "swap")),
+)

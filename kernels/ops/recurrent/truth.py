@@ -1,0 +1,258 @@
+"""Recurrent layers in float64, each number with the mean squared error that roundings would give it.
+
+An operation adds the square of its own rounding, in squared unit roundoffs, to the squared errors of its inputs times
+the squares of its derivatives, as errors that do not know of each other add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kernels.lazy import np
+from kernels.problem import Array, Arrays
+
+if TYPE_CHECKING:
+    from kernels.ops.recurrent.problem import Recurrent
+
+FUNCTION = 4.0  # unit roundoffs of an exponential or tanh
+
+
+@dataclass(frozen=True)
+class Known:
+    """Numbers, and their mean squared errors."""
+
+    value: Array
+    error: Array
+
+    @cached_property
+    def size(self) -> Array:
+        return np.abs(self.value)
+
+    @cached_property
+    def square(self) -> Array:
+        square: Array = self.value**2
+        return square
+
+    @cached_property
+    def exact(self) -> bool:
+        return not self.error.any()
+
+    def __add__(self, other: Known) -> Known:
+        value = self.value + other.value
+        return Known(value, self.error + other.error + value**2)
+
+    def __sub__(self, other: Known) -> Known:
+        return self + Known(-other.value, other.error)
+
+    def __mul__(self, other: Known) -> Known:
+        value = self.value * other.value
+        return Known(value, self.error * other.value**2 + other.error * self.value**2 + value**2)
+
+    def __matmul__(self, other: Known) -> Known:
+        """Return the product of matrices, whose sums round as much as if all terms had one sign."""
+        error = (self.size @ other.size) ** 2
+        if not self.exact:
+            error += self.error @ other.square
+        if not other.exact:
+            error += self.square @ other.error
+        return Known(self.value @ other.value, error)
+
+    def __getitem__(self, at: object) -> Known:
+        return Known(self.value[at], self.error[at])
+
+    @cached_property
+    def transposed(self) -> Known:
+        return Known(self.value.T, self.error.T)
+
+    def rest(self) -> Known:
+        """Return 1 − x."""
+        return Known(1 - self.value, self.error + (1 - self.value) ** 2)
+
+    def sigmoid(self) -> Known:
+        value = 1 / (1 + np.exp(-self.value))
+        return Known(value, self.error * (value * (1 - value)) ** 2 + (FUNCTION * value) ** 2)
+
+    def tanh(self) -> Known:
+        value = np.tanh(self.value)
+        return Known(value, self.error * (1 - value**2) ** 2 + (FUNCTION * value) ** 2)
+
+    def where(self, mask: Array, other: Known) -> Known:
+        return Known(np.where(mask, self.value, other.value), np.where(mask, self.error, other.error))
+
+
+def exact(value: Array) -> Known:
+    """Return numbers as they are in memory."""
+    wide = np.asarray(value, "f8")
+    return Known(wide, np.zeros_like(wide))
+
+
+def joined(parts: Sequence[Known]) -> Known:
+    """Return arrays side by side."""
+    return Known(np.concatenate([x.value for x in parts], -1), np.concatenate([x.error for x in parts], -1))
+
+
+def through_sigmoid(slope: Known, y: Known) -> Known:
+    """Return the gradient before a sigmoid whose output is `y`."""
+    return slope * y * y.rest()
+
+
+def through_tanh(slope: Known, y: Known) -> Known:
+    """Return the gradient before a tanh whose output is `y`."""
+    return slope * (y * y).rest()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of one layer, and the number of features of its state."""
+
+    w: Known
+    r: Known
+    b: Known
+    hidden: int
+
+    def gate(self, of: Known, i: int) -> Known:
+        """Return the features of gate i."""
+        return of[..., i * self.hidden : (i + 1) * self.hidden]
+
+    def rows(self, of: Known, i: int) -> Known:
+        """Return the rows of gate i in weights."""
+        return of[i * self.hidden : (i + 1) * self.hidden]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a cell: activations of gates, states before and after."""
+
+    gates: Sequence[Known]
+    before: tuple[Known, Known]
+    after: tuple[Known, Known]
+
+
+def _lstm(of: Weights, x: Known, h: Known, c: Known) -> Step:
+    sums = x @ of.w.transposed + h @ of.r.transposed + of.b
+    i, f, o = (of.gate(sums, at).sigmoid() for at in (0, 1, 3))
+    g = of.gate(sums, 2).tanh()
+    cell = f * c + i * g
+    top = cell.tanh()
+    return Step((i, f, g, o, top), (h, c), (o * top, cell))
+
+
+def _lstm_back(of: Weights, step: Step, dh: Known, dc: Known) -> tuple[Known, Known, Known, Known]:
+    i, f, g, o, top = step.gates
+    of_cell = dc + through_tanh(dh * o, top)
+    gates = (
+        through_sigmoid(of_cell * g, i),
+        through_sigmoid(of_cell * step.before[1], f),
+        through_tanh(of_cell * i, g),
+        through_sigmoid(dh * top, o),
+    )
+    sums = joined(gates)
+    return sums, sums, sums @ of.r, of_cell * f
+
+
+def _gru(of: Weights, x: Known, h: Known, c: Known) -> Step:
+    above, below = x @ of.w.transposed, h @ of.r.transposed
+    r, z = ((of.gate(above, at) + of.gate(below, at) + of.gate(of.b, at)).sigmoid() for at in (0, 1))
+    m = of.gate(below, 2) + of.gate(of.b, 3)
+    n = (of.gate(above, 2) + of.gate(of.b, 2) + r * m).tanh()
+    return Step((r, z, n, m), (h, c), (z.rest() * n + z * h, c))
+
+
+def _gru_back(of: Weights, step: Step, dh: Known, dc: Known) -> tuple[Known, Known, Known, Known]:
+    r, z, n, m = step.gates
+    of_n = through_tanh(dh * z.rest(), n)
+    of_r, of_z = through_sigmoid(of_n * m, r), through_sigmoid(dh * (step.before[0] - n), z)
+    below = joined((of_r, of_z, of_n * r))
+    return joined((of_r, of_z, of_n)), below, dh * z + below @ of.r, dc
+
+
+def _gru_before(of: Weights, x: Known, h: Known, c: Known) -> Step:
+    above = x @ of.w.transposed + of.b
+    r, z = ((of.gate(above, at) + h @ of.rows(of.r, at).transposed).sigmoid() for at in (0, 1))
+    m = r * h
+    n = (of.gate(above, 2) + m @ of.rows(of.r, 2).transposed).tanh()
+    return Step((r, z, n, m), (h, c), (z.rest() * n + z * h, c))
+
+
+def _gru_before_back(of: Weights, step: Step, dh: Known, dc: Known) -> tuple[Known, Known, Known, Known]:
+    (r, z, n, _), h = step.gates, step.before[0]
+    of_n = through_tanh(dh * z.rest(), n)
+    of_m = of_n @ of.rows(of.r, 2)
+    of_r, of_z = through_sigmoid(of_m * h, r), through_sigmoid(dh * (h - n), z)
+    earlier = dh * z + of_m * r + of_r @ of.rows(of.r, 0) + of_z @ of.rows(of.r, 1)
+    sums = joined((of_r, of_z, of_n))
+    return sums, sums, earlier, dc
+
+
+def _rnn(of: Weights, x: Known, h: Known, c: Known) -> Step:
+    y = (x @ of.w.transposed + h @ of.r.transposed + of.b).tanh()
+    return Step((y,), (h, c), (y, c))
+
+
+def _rnn_back(of: Weights, step: Step, dh: Known, dc: Known) -> tuple[Known, Known, Known, Known]:
+    sums = through_tanh(dh, step.gates[0])
+    return sums, sums, sums @ of.r, dc
+
+
+CELLS = {
+    "lstm": (_lstm, _lstm_back),
+    "gru": (_gru, _gru_back),
+    "gru-before": (_gru_before, _gru_before_back),
+    "rnn": (_rnn, _rnn_back),
+}
+
+
+def outputs(problem: Recurrent, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the outputs by name, and their mean squared errors."""
+    of = Weights(*(exact(x[name]) for name in "wrb"), problem.hidden)
+    given = exact(problem.by_time(x["x"]))
+    forward, back = CELLS[problem.cell]
+    h = c = exact(np.zeros((problem.batch, problem.hidden)))
+    steps: list[Step] = []
+    real, none = problem.real(x.get("lengths")), h
+    for t in range(problem.steps):
+        steps.append(forward(of, given[t], h, c))
+        h, c = steps[-1].after
+    ys = [step.after[0] if real is None else step.after[0].where(real[t], none) for t, step in enumerate(steps)]
+    known = {"y": _sequence(problem, ys)}
+    if problem.step:
+        known |= _gradients(problem, x, of, given, steps, back)
+    return {name: x.value for name, x in known.items()}, {name: x.error for name, x in known.items()}
+
+
+def _sequence(problem: Recurrent, steps: Sequence[Known]) -> Known:
+    """Return what belongs to steps, in the order of the problem's axes."""
+    axis = 0 if problem.layout == "tnc" else 1
+    return Known(np.stack([x.value for x in steps], axis), np.stack([x.error for x in steps], axis))
+
+
+def _gradients(
+    problem: Recurrent, x: Arrays, of: Weights, given: Known, steps: Sequence[Step], back: object
+) -> Mapping[str, Known]:
+    real, slope = problem.real(x.get("lengths")), problem.by_time(x["dy"])
+    dy, dx = exact(slope if real is None else np.where(real, slope, 0)), list[Known]()
+    dh = dc = exact(np.zeros((problem.batch, problem.hidden)))
+    dw, dr = (exact(np.zeros_like(x[name])) for name in "wr")
+    db = exact(np.zeros((1, problem.biases * problem.hidden)))
+    for t in reversed(range(problem.steps)):
+        above, below, earlier, dc = back(of, steps[t], dh + dy[t], dc)  # type: ignore[operator]
+        state = steps[t].before[0]
+        dx.append(above @ of.w)
+        dw += above.transposed @ given[t]
+        if problem.cell == "gru-before":
+            split = 2 * problem.hidden
+            dr += _stacked(below[:, :split].transposed @ state, below[:, split:].transposed @ steps[t].gates[3])
+        else:
+            dr += below.transposed @ state
+        ones = exact(np.ones((1, problem.batch)))
+        sums = joined((above, below[:, 2 * problem.hidden :])) if problem.cell == "gru" else above
+        db += ones @ sums
+        dh = earlier
+    return {"dx": _sequence(problem, dx[::-1]), "dw": dw, "dr": dr, "db": db}
+
+
+def _stacked(*parts: Known) -> Known:
+    return Known(np.concatenate([x.value for x in parts]), np.concatenate([x.error for x in parts]))

@@ -1,0 +1,45 @@
+"""Recurrent layers: ours on OpenBLAS in four formulations, loops of Python, and the sequences of libraries."""
+
+from __future__ import annotations
+
+from kernels.libs.torch import TORCH
+from kernels.ops.recurrent import libraries, loops, native, onednn, onnxruntime
+from kernels.ops.recurrent.problem import Recurrent
+from kernels.provider import NUMPY
+from kernels.variant import DEFAULT, Variant, row
+
+
+def _forward(problem: Recurrent) -> str | None:
+    return "requires --want forward" if problem.step else None
+
+
+def _packs(problem: Recurrent) -> str | None:
+    return native.padded(problem) or _has_cell(problem)
+
+
+def _has_cell(problem: Recurrent) -> str | None:
+    return "has no GRU that resets before the product" if problem.cell == "gru-before" else None
+
+
+VARIANTS: tuple[Variant[Recurrent], ...] = (
+    *native.ROWS,
+    *onednn.ROWS,
+    row(NUMPY, "numpy-loop", loops.numpy_loop, accepts=_forward),
+    row(TORCH, "torch-loop", libraries.by_autograd(libraries.operations), roles=(DEFAULT, "loop")),
+    row(TORCH, "torch-cells", libraries.by_autograd(libraries.cells), accepts=_has_cell, roles=(DEFAULT, "loop")),
+    row(
+        TORCH,
+        "torch",
+        libraries.by_autograd(libraries.sequence),
+        accepts=_has_cell,
+        roles=(DEFAULT, "formulation", "loop", "layout", "swap", "lengths"),
+    ),
+    row(
+        TORCH,
+        "torch-packed",
+        libraries.by_autograd(libraries.packed, packed=True),
+        accepts=_packs,
+        roles=(DEFAULT, "lengths"),
+    ),
+    *onnxruntime.ROWS,
+)

@@ -99,7 +99,7 @@ def padding(asked: Request) -> list[Contest]:
             pairs = dict.fromkeys(((padded, pads), (short, pads), (short, packs)))
             cases = [asked.case(x, name) for x, name in pairs if name in asked.chosen("lengths")]
             if len(cases) > 1:
-                contests.append(Contest(f"lengths/{short.name}/{pads}", question, "padding", tuple(cases)))
+                contests.append(Contest(f"lengths/{short.name}/{pads}", question, "steps and variant", tuple(cases)))
     if "lengths" not in asked.given:
         contests += _orders(asked, layer)
     return contests

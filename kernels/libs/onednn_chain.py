@@ -90,8 +90,9 @@ class Chain:
         return [*before, (call.description, memories), *behind]
 
     def _room(self, layout: ctypes.c_void_p) -> Handle:
-        """Allocate memory in a layout and return its handle."""
+        """Allocate memory in a layout, zeros at first, and return its handle."""
         block = self.device.allocate(self.library.size(layout))
+        block.view("u1")[...] = 0
         self.blocks.append(block)
         return self.library.memory(layout, block.ctypes.data)
 

@@ -68,7 +68,7 @@ def test_bounds_of_long_sequences_are_small_and_hold(cell: str) -> None:
     assert worst(problem, x, answer(native.ROWS[3], problem, x)) < 0.5
 
 
-@pytest.mark.parametrize(("cell", "layout"), itertools.product(("lstm", "gru", "rnn"), ("tnc", "ntc")))
+@pytest.mark.parametrize(("cell", "layout"), [*itertools.product(("lstm", "gru", "rnn"), ("tnc", "ntc"))])
 def test_the_truth_is_pytorchs_in_float64(cell: str, layout: str) -> None:
     torch = pytest.importorskip("torch", reason="no torch: pip install torch")
     problem = replace(SMALL, cell=cell, layout=layout)
@@ -189,7 +189,7 @@ def test_a_shift_in_time_and_a_state_that_is_kept_are_refused() -> None:
     assert worst(problem, x, {"y": again[4:]}) > 10
 
 
-@pytest.mark.parametrize(("layout", "each"), itertools.product(("tnc", "ntc"), ("full", "shuffled")))
+@pytest.mark.parametrize(("layout", "each"), [*itertools.product(("tnc", "ntc"), ("full", "shuffled"))])
 def test_an_excerpt_has_the_gradients_of_all_sequences(layout: str, each: str) -> None:
     longest = lengths.middle(9, "shuffled")[0] if each == "shuffled" else SMALL.steps
     problem = replace(SMALL, steps=longest, batch=9, layout=layout, lengths=each)
@@ -213,7 +213,9 @@ def test_padding_is_counted_from_the_lengths() -> None:
     assert lengths.padding(lengths.batches(16, "shuffled")) > lengths.padding(parts)
 
 
-@pytest.mark.parametrize(("order", "layout", "cell"), itertools.product(("sorted", "shuffled"), ("tnc", "ntc"), GATES))
+@pytest.mark.parametrize(
+    ("order", "layout", "cell"), [*itertools.product(("sorted", "shuffled"), ("tnc", "ntc"), GATES)]
+)
 def test_sequences_of_several_lengths_agree_with_float64(order: str, layout: str, cell: str) -> None:
     longest = lengths.middle(4, order)[0]
     for want, steps in itertools.product(("forward", "step"), (longest, longest + 2)):

@@ -40,7 +40,9 @@ def prepared(algorithm: str, wanted: str = "") -> Callable[[Conv, Any, Setting],
         names = [operand.name for operand in problem.operands()]
         roles = dict(zip(layouts, names, strict=True))
         *_, result = layouts
-        call = Call(description, {role: name for role, name in roles.items() if role != result}, {result: roles[result]})
+        call = Call(
+            description, {role: name for role, name in roles.items() if role != result}, {result: roles[result]}
+        )
         chain = Chain(library, device, dict(zip(names, layouts.values(), strict=True)), [call])
 
         def bind(buffers: Sequence[Array]) -> Launch:

@@ -12,7 +12,6 @@ from kernels.ops.recurrent.problem import Recurrent
 from kernels.problem import Array
 from kernels.setting import Setting
 
-
 LEAST = -88.0  # below, the exponential of -x overflows
 
 

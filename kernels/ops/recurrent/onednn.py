@@ -18,6 +18,7 @@ FORWARD_IN_TIME, TANH = 1, 0x21  # dnnl_unidirectional_left2right, dnnl_eltwise_
 OVERWRITE = 1  # dnnl_rnn_flags_diff_weights_overwrite
 READS, WORKSPACE = {1: "x", 33: "w", 34: "r", 41: "b"}, 64
 WRITES = {17: "y"}
+STATES = {2: "h", 3: "c", 130: "dh", 131: "dc"}  # before the first step, and their gradients, which nobody reads
 GRADIENTS = {129: "dx", 161: "dw", 162: "dr", 169: "db"}
 ZERO = ctypes.c_float(0)  # of activations that have parameters
 
@@ -28,10 +29,12 @@ def prepare(problem: Recurrent, device: Any, setting: Setting) -> Bind:
     library.limit(setting.threads)
     stored = _stored(library, problem)
     forward = _forward(library, problem, stored)
-    calls = [Call(forward, READS, WRITES, {WORKSPACE: "workspace"} if problem.step else {})]
+    states = {role: name for role, name in STATES.items() if problem.cell == "lstm" or name.endswith("h")}
+    before = {role: name for role, name in states.items() if not name.startswith("d")}
+    calls = [Call(forward, READS, WRITES, {**before, **({WORKSPACE: "workspace"} if problem.step else {})})]
     if problem.step:
-        reads = {**READS, 17: "y", 145: "dy"}
-        calls.append(Call(_backward(library, problem, stored, forward), reads, GRADIENTS, {WORKSPACE: "workspace"}))
+        reads, rooms = {**READS, 17: "y", 145: "dy"}, {**states, WORKSPACE: "workspace"}
+        calls.append(Call(_backward(library, problem, stored, forward), reads, GRADIENTS, rooms))
     return Chain(library, device, stored, calls).bound
 
 
@@ -62,25 +65,31 @@ def _asked(library: OneDnn, problem: Recurrent) -> tuple[Handle, Handle]:
     return library.unset((1, 1, problem.inputs, g, h)), library.unset((1, 1, h, g, h))
 
 
+def _states(library: OneDnn, problem: Recurrent) -> tuple[Handle, Handle]:
+    """Return descriptions of the states before the first step: zeros, without which dr is wrong in oneDNN 3.1."""
+    n, h = problem.batch, problem.hidden
+    state = library.strided((1, 1, n, h), (n * h, n * h, h, 1))
+    return state, state
+
+
 def _forward(library: OneDnn, problem: Recurrent, stored: dict[str, Handle]) -> Handle:
-    kind, (w, r) = TRAINING if problem.step else INFERENCE, _asked(library, problem)
+    kind, (w, r), (h, c) = TRAINING if problem.step else INFERENCE, _asked(library, problem), _states(library, problem)
     x, b, y = (stored[name] for name in "xby")
     if problem.cell == "rnn":
-        operands = (x, None, w, r, b, y, None)  # None: a state before or after, which is not given
-        return library.describe("vanilla_rnn_forward", kind, TANH, FORWARD_IN_TIME, *operands, 0, ZERO, ZERO)
-    operands = (x, None, None, w, r, None, None, b, y, None, None)
-    return library.describe("lstm_forward", kind, FORWARD_IN_TIME, *operands, 0)
+        given = (x, h, w, r, b, y, None)  # None: the state after the last step
+        return library.describe("vanilla_rnn_forward", kind, TANH, FORWARD_IN_TIME, *given, 0, ZERO, ZERO)
+    return library.describe("lstm_forward", kind, FORWARD_IN_TIME, x, h, c, w, r, None, None, b, y, None, None, 0)
 
 
 def _backward(library: OneDnn, problem: Recurrent, stored: dict[str, Handle], forward: Handle) -> Handle:
-    (w, r), (dw, dr) = _asked(library, problem), _asked(library, problem)
+    (w, r), (dw, dr), (h, c) = _asked(library, problem), _asked(library, problem), _states(library, problem)
     x, y, b, dx, dy, db = (stored[name] for name in ("x", "y", "b", "dx", "dy", "db"))
     if problem.cell == "rnn":
-        operands = (x, None, w, r, b, y, None, dx, None, dw, dr, db, dy, None)
+        operands = (x, h, w, r, b, y, None, dx, h, dw, dr, db, dy, None)
         numbers = (OVERWRITE, ZERO, ZERO, forward)
         return library.describe("vanilla_rnn_backward", BACKWARD, TANH, FORWARD_IN_TIME, *operands, *numbers)
-    given = (x, None, None, w, r, None, None, b, y, None, None)
-    gradients = (dx, None, None, dw, dr, None, None, db, dy, None, None)
+    given = (x, h, c, w, r, None, None, b, y, None, None)
+    gradients = (dx, h, c, dw, dr, None, None, db, dy, None, None)
     return library.describe("lstm_backward", BACKWARD, FORWARD_IN_TIME, *given, *gradients, OVERWRITE, forward)
 
 

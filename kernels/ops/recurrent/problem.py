@@ -157,7 +157,8 @@ class Recurrent(Problem):
 
     def _of(self, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the outputs, and their mean squared errors in squared unit roundoffs."""
-        return once(x, "truth", lambda: truth.outputs(self, x))
+        both: tuple[dict[str, Array], dict[str, Array]] = once(x, "truth", lambda: truth.outputs(self, x))
+        return both
 
 
 class Part(Recurrent):

@@ -6,16 +6,13 @@ the squares of its derivatives, as errors that do not know of each other add up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, TypeAlias
 
 from kernels.lazy import np
 from kernels.problem import Array, Arrays
-
-if TYPE_CHECKING:
-    from kernels.ops.recurrent.problem import Recurrent
 
 FUNCTION = 4.0  # unit roundoffs of an exponential or tanh
 
@@ -60,7 +57,7 @@ class Known:
             error += self.square @ other.error
         return Known(self.value @ other.value, error)
 
-    def __getitem__(self, at: object) -> Known:
+    def __getitem__(self, at: Any) -> Known:
         return Known(self.value[at], self.error[at])
 
     @cached_property
@@ -197,7 +194,8 @@ def _rnn_back(of: Weights, step: Step, dh: Known, dc: Known) -> tuple[Known, Kno
     return sums, sums, sums @ of.r, dc
 
 
-CELLS = {
+Back: TypeAlias = Callable[[Weights, Step, Known, Known], "tuple[Known, Known, Known, Known]"]
+CELLS: Mapping[str, tuple[Callable[[Weights, Known, Known, Known], Step], Back]] = {
     "lstm": (_lstm, _lstm_back),
     "gru": (_gru, _gru_back),
     "gru-before": (_gru_before, _gru_before_back),
@@ -205,9 +203,30 @@ CELLS = {
 }
 
 
-def outputs(problem: Recurrent, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
+class Layer(Protocol):
+    """Sizes and layout of a layer: kernels.ops.recurrent.problem.Recurrent."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def biases(self) -> int: ...
+    @property
+    def cell(self) -> str: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def step(self) -> bool: ...
+    def real(self, each: Array | None) -> Array | None: ...
+    def by_time(self, sequence: Array) -> Array: ...
+
+
+def outputs(problem: Layer, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the outputs by name, and their mean squared errors."""
-    of = Weights(*(exact(x[name]) for name in "wrb"), problem.hidden)
+    of = Weights(exact(x["w"]), exact(x["r"]), exact(x["b"]), problem.hidden)
     given = exact(problem.by_time(x["x"]))
     forward, back = CELLS[problem.cell]
     h = c = exact(np.zeros((problem.batch, problem.hidden)))
@@ -223,14 +242,14 @@ def outputs(problem: Recurrent, x: Arrays) -> tuple[dict[str, Array], dict[str, 
     return {name: x.value for name, x in known.items()}, {name: x.error for name, x in known.items()}
 
 
-def _sequence(problem: Recurrent, steps: Sequence[Known]) -> Known:
+def _sequence(problem: Layer, steps: Sequence[Known]) -> Known:
     """Return what belongs to steps, in the order of the problem's axes."""
     axis = 0 if problem.layout == "tnc" else 1
     return Known(np.stack([x.value for x in steps], axis), np.stack([x.error for x in steps], axis))
 
 
 def _gradients(
-    problem: Recurrent, x: Arrays, of: Weights, given: Known, steps: Sequence[Step], back: object
+    problem: Layer, x: Arrays, of: Weights, given: Known, steps: Sequence[Step], back: Back
 ) -> Mapping[str, Known]:
     real, slope = problem.real(x.get("lengths")), problem.by_time(x["dy"])
     dy, dx = exact(slope if real is None else np.where(real, slope, 0)), list[Known]()
@@ -238,7 +257,7 @@ def _gradients(
     dw, dr = (exact(np.zeros_like(x[name])) for name in "wr")
     db = exact(np.zeros((1, problem.biases * problem.hidden)))
     for t in reversed(range(problem.steps)):
-        above, below, earlier, dc = back(of, steps[t], dh + dy[t], dc)  # type: ignore[operator]
+        above, below, earlier, dc = back(of, steps[t], dh + dy[t], dc)
         state = steps[t].before[0]
         dx.append(above @ of.w)
         dw += above.transposed @ given[t]

@@ -29,10 +29,10 @@ RNG = partial(np.random.default_rng, 7)
 
 def answer(variant: Variant[Recurrent], problem: Recurrent, x: dict[str, Any]) -> dict[str, Any]:
     """Return the outputs of one launch of a variant."""
-    device, found = open_device("cpu"), dict(x)
+    device, arrays = open_device("cpu"), dict(x)
     for operand in problem.outputs:
-        found[operand.name] = np.full(operand.shape, np.nan, np.float32)
-    buffers = [np.ascontiguousarray(found[operand.name]) for operand in problem.operands()]
+        arrays[operand.name] = np.full(operand.shape, np.nan, np.float32)
+    buffers = [np.ascontiguousarray(arrays[operand.name]) for operand in problem.operands()]
     variant.prepare(problem, device, Setting())(buffers).call()
     by_name = dict(zip((operand.name for operand in problem.operands()), buffers, strict=True))
     return {operand.name: by_name[operand.name] for operand in problem.outputs}
@@ -115,10 +115,10 @@ def test_a_reset_before_the_product_has_the_gradients_of_small_differences() -> 
             assert slope == pytest.approx(want[f"d{name}"][at], rel=1e-6, abs=1e-8)
 
 
-def swapped(weights: tuple[Any, Any, Any], n: int, one: int, other: int) -> tuple[Any, Any, Any]:
+def swapped(weights: tuple[Any, Any, Any], n: int, first: int, second: int) -> tuple[Any, Any, Any]:
     """Return the weights with two gates swapped."""
     order = np.arange(len(weights[0])).reshape(-1, n)
-    order[[one, other]] = order[[other, one]]
+    order[[first, second]] = order[[second, first]]
     w, r, b = weights
     return w[order.ravel()], r[order.ravel()], np.concatenate([b[order.ravel()], b[len(order.ravel()) :]])
 
@@ -162,11 +162,11 @@ def outside(of: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
 def looped(problem: Recurrent, x: dict[str, Any], step: Callable[..., Any]) -> Any:
     """Return the outputs of a loop of steps."""
     h = c = np.zeros((problem.batch, problem.hidden), np.float32)
-    found = []
+    outputs = []
     for given in problem.by_time(x["x"]):
         h, c = step(given, h, c, (x["w"], x["r"], x["b"][0]))
-        found.append(h)
-    return np.stack(found)
+        outputs.append(h)
+    return np.stack(outputs)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -197,9 +197,9 @@ def test_an_excerpt_has_the_gradients_of_all_sequences(layout: str, each: str) -
     x["x"] = RNG().standard_normal(problem.sequence(problem.inputs)).astype("f4")
     part = problem.excerpt(RNG())
     some = {name: array[np.ix_(*part.places[name])] for name, array in x.items()}
-    whole, few = problem.reference(x), part.problem.reference(some)
+    complete, few = problem.reference(x), part.problem.reference(some)
     for name, array in few.items():
-        assert np.allclose(array, whole[name][np.ix_(*part.places[name])], rtol=1e-12, atol=1e-14), name
+        assert np.allclose(array, complete[name][np.ix_(*part.places[name])], rtol=1e-12, atol=1e-14), name
 
 
 def test_padding_is_counted_from_the_lengths() -> None:

@@ -65,17 +65,20 @@ def _biases(torch: Any, problem: Recurrent, b: Any) -> tuple[Any, Any]:
     return b, torch.zeros_like(b)
 
 
+def _given(torch: Any, problem: Recurrent, x: Any, weights: Weights) -> tuple[Any, tuple[Any, ...]]:
+    """Return a sequence's first states, zeros, and its weights as PyTorch's functions take them."""
+    w, r, b = weights
+    zeros = x.new_zeros(1, problem.batch, problem.hidden)
+    return (zeros, zeros) if problem.cell == "lstm" else zeros, (w, r, *_biases(torch, problem, b))
+
+
 def sequence(torch: Any, problem: Recurrent) -> Layer:
     """Return torch.nn.LSTM's function, or that of another cell: all steps in one call."""
     call = getattr(torch._VF, SEQUENCES[problem.cell])
     first = problem.layout == "ntc"
 
     def layer(x: Any, weights: Weights, lengths: Any) -> Any:
-        w, r, b = weights
-        zeros = x.new_zeros(1, problem.batch, problem.hidden)
-        state = (zeros, zeros) if problem.cell == "lstm" else zeros
-        flat = (w, r, *_biases(torch, problem, b))
-        return call(x, state, flat, True, 1, 0.0, problem.step, False, first)[0]
+        return call(x, *_given(torch, problem, x, weights), True, 1, 0.0, problem.step, False, first)[0]
 
     return layer
 
@@ -86,11 +89,8 @@ def packed(torch: Any, problem: Recurrent) -> Layer:
     first = problem.layout == "ntc"
 
     def layer(x: Any, weights: Weights, lengths: Any) -> Any:
-        w, r, b = weights
         given = pack.pack_padded_sequence(x, lengths, batch_first=first)
-        zeros = x.new_zeros(1, problem.batch, problem.hidden)
-        state = (zeros, zeros) if problem.cell == "lstm" else zeros
-        flat = (w, r, *_biases(torch, problem, b))
+        state, flat = _given(torch, problem, x, weights)
         y = call(given.data, given.batch_sizes, state, flat, True, 1, 0.0, problem.step, False)[0]
         outputs = pack.PackedSequence(y, given.batch_sizes)
         return pack.pad_packed_sequence(outputs, batch_first=first, total_length=problem.steps)[0]

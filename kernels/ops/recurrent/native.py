@@ -13,13 +13,13 @@ from kernels.lazy import np
 from kernels.libs import openblas
 from kernels.libs.openblas import OPENBLAS
 from kernels.native import launch, structure
-from kernels.ops.recurrent.problem import Recurrent
+from kernels.ops.recurrent.problem import GATES, Recurrent
 from kernels.problem import Array
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
 SOURCE = Path(__file__).with_name("recurrent.c")
-CELLS = ("lstm", "gru", "gru-before", "rnn")
+CELLS = tuple(GATES)  # in the order of recurrent.c
 FORMULATIONS = ("gates", "split", "concatenated", "batched")
 OWN = "gates kept both joint below zeros dh dc shifted"  # memory besides the operands
 # `problem` of recurrent.c

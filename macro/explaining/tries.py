@@ -28,7 +28,7 @@ OVERHEAD = (
 )
 IDLE = ("waiting", "spin")  # kinds of work that is none
 COLLATED = ("stack", "cat")  # operations that make a batch of samples
-HANDED, PER_NUMBER = 0.5e-3, 0.5e-9  # seconds that a loader's worker takes to hand over a batch, of bytes at least
+HANDED, PER_NUMBER = 0.5e-3, 1e-9  # seconds at least to hand over a batch by a worker: each batch, each number
 CASTS = ("data", "forward", "backward", "loss", "copy", "script")  # phases in which a program casts
 MANY_CASTS = 0.05  # least share of a step that a phase's casts take, if they are worth a word
 PASSES = ("cast", "copy", "clear", "element-wise", "reduction", "OS memory", "malloc", "dispatch")

@@ -13,7 +13,7 @@ from macro.networks.base import Network
 from macro.networks.layer import Node
 from reports.parser import OneLineParser
 
-OF_MACRO = ("input", "loss", "optimizer", "rho", "epsilon")  # fields of a network that a file of shapes lacks
+OF_MACRO = ("input", "loss", "targets", "optimizer", "rho", "epsilon")  # a file of shapes lacks these
 OF_STEP = ("n", "direction", "layout")  # axes of a convolution that a file of shapes lacks
 
 
@@ -33,7 +33,8 @@ def text(network: Network) -> str:
 
 
 def _dense(node: Node) -> dict[str, object]:
-    sizes = {"inputs": node.inputs[0][0], "outputs": node.output[0]}
+    *steps, inputs = node.inputs[0]
+    sizes = {"inputs": inputs, "outputs": node.output[-1], **({"steps": steps[0]} if steps else {})}
     return {"name": node.name, **sizes, "activation": node.activation, "first": node.first}
 
 

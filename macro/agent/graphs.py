@@ -13,6 +13,8 @@ WORK_KINDS = {
     "pool": "pooling",
     "norm": "normalization",
     "lrn": "normalization",
+    "embedding": "embedding",
+    "recurrent": "recurrent cell",
 }  # kinds of layers all of whose work is of one kind
 
 

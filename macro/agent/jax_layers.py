@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import layouts  # beside this file
+import recurrent_cells
 
 
 class Kinds:
@@ -114,12 +115,49 @@ class Kinds:
     def activation(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, x: (x, state)
 
+    def embedding(self, spec: dict[str, Any]) -> Any:
+        return lambda p, state, ids: (p["weight"][ids], state)
 
-KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
+    def mean(self, spec: dict[str, Any]) -> Any:
+        def averaged(p: dict[str, Any], state: Any, x: Any, ids: Any = None) -> Any:
+            if ids is None:
+                return x.mean(axis=1), state
+            real = (ids != 0)[..., None]
+            return (x * real).sum(axis=1) / self.np.maximum(real.sum(axis=1), 1), state
+
+        return averaged
+
+    def recurrent(self, spec: dict[str, Any]) -> Any:
+        """Build a scan over the steps, its products with the inputs outside, all steps at once."""
+        np, call = self.np, recurrent_cells.CELLS[spec["cell"]]
+        joined: Callable[..., Any] = lambda arrays: np.concatenate(arrays, -1)  # noqa: E731
+        ops = recurrent_cells.Ops(self.jax.nn.sigmoid, np.tanh, lambda x, parts: np.split(x, parts, -1), joined)
+
+        def one(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+            def step(carried: Any, above: Any) -> Any:
+                h, c = call(ops, spec, p, above, *carried)
+                return (h, c), None if spec["last"] else h
+
+            sums = (x @ p["weight"] + recurrent_cells.bias(spec, p)).swapaxes(0, 1)
+            begin = (np.zeros((x.shape[0], spec["hidden"])),) * 2
+            (h, _), states = self.lax.scan(step, begin, sums, reverse=reverse)
+            return h if spec["last"] else states.swapaxes(0, 1)
+
+        def recurred(p: dict[str, Any], state: Any, x: Any) -> Any:
+            ways = [one(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            return joined(ways) if len(ways) > 1 else ways[0], state
+
+        return recurred
+
+
+KINDS = (
+    *("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation"),
+    *("embedding", "mean", "recurrent"),
+)
 
 
 def softmax(jax: Any, z: Any, labels: Any) -> Any:
-    return -jax.numpy.take_along_axis(jax.nn.log_softmax(z), labels[:, None], axis=1)
+    return -jax.numpy.take_along_axis(jax.nn.log_softmax(z), labels[..., None], axis=-1)
 
 
 def binary(jax: Any, z: Any, targets: Any) -> Any:
@@ -143,7 +181,7 @@ def network(jax: Any, layers: list[dict[str, Any]]) -> Callable[..., Any]:
     """Return a function from parameters, state and data to logits and new state, with a scope per layer."""
     kinds = Kinds(jax, layers)
     calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
-    activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu}
+    activations = {"sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu, "tanh": jax.numpy.tanh}
 
     def apply(p: dict[str, Any], state: Any, x: Any) -> Any:
         values, kept = {"input": x}, dict[str, Any]()

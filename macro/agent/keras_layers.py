@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import layouts  # beside this file
+import numpy as np
 
 VARIABLES = {
     "weight": "kernel",
@@ -17,7 +18,10 @@ VARIABLES = {
     "shift": "beta",
     "mean": "moving_mean",
     "variance": "moving_variance",
+    "recurrent": "recurrent_kernel",
 }  # {suite's name: Keras's}
+EMBEDDING = {"weight": "embeddings"}
+REVERSE, STATE_BIAS = "reverse_", "state_bias"
 INSIDE = ("dense", "conv")  # kinds whose Keras layer applies the activation
 
 
@@ -116,11 +120,35 @@ class Kinds:
     def activation(self, spec: dict[str, Any]) -> Any:
         return (lambda x: x), None
 
+    def embedding(self, spec: dict[str, Any]) -> Any:
+        layer = self.library.Embedding(spec["rows"], spec["width"], name=self.called(spec))
+        return layer, layer
+
+    def mean(self, spec: dict[str, Any]) -> Any:
+        layer = self.library.GlobalAveragePooling1D(name=self.called(spec))
+        return (lambda x, ids=None: layer(x, mask=None if ids is None else self.keras.ops.not_equal(ids, 0))), None
+
+    def recurrent(self, spec: dict[str, Any]) -> Any:
+        library, about = self.library, {"return_sequences": not spec["last"], "name": self.called(spec)}
+        if spec["biases"] == 2 and spec["cell"] != "gru":
+            raise NotImplementedError(f"Keras's cell {spec['cell']} has one bias")
+        if spec["forget"]:
+            raise NotImplementedError("Keras's LSTM adds nothing to its forget gate")
+        kind = {"lstm": library.LSTM, "rnn": library.SimpleRNN}.get(spec["cell"], library.GRU)
+        about |= {"reset_after": spec["cell"] == "gru"} if kind is library.GRU else {}
+        layer = kind(spec["hidden"], **about)
+        if spec["bidirectional"]:
+            layer = library.Bidirectional(layer, name=self.called(spec) + ">both")
+        return layer, layer
+
     def _called(self, call: Callable[..., Any], name: str) -> Any:
         return self.library.Lambda(call, name=name)
 
 
-KINDS = ("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation")
+KINDS = (
+    *("dense", "conv", "pool", "norm", "dropout", "add", "concat", "flatten", "shortcut", "activation"),
+    *("embedding", "mean", "recurrent"),
+)
 
 
 LOSSES = {
@@ -152,11 +180,58 @@ def frozen(kind: Any) -> Any:
     return Frozen
 
 
+class Forms:
+    """Conversion of the suite's arrays by name to those of Keras's variables, and back.
+
+    Images have their channels last; a GRU has its gates in the order z r n, and both biases in one variable."""
+
+    def __init__(self, layers: list[dict[str, Any]]) -> None:
+        self.last = layouts.Last(layers)
+        grus = [x for x in layers if x["kind"] == "recurrent" and x["cell"].startswith("gru")]
+        self.turned = {f"{x['name']}.{name}" for x in grus for name in x["parameters"]}
+
+    def to(self, arrays: Any) -> dict[str, Any]:
+        """Return the variables' arrays by name; of two biases in one, by the name of the first."""
+        lying = {name: self._turned(name, self.last.to(name, arrays[name])) for name in arrays}
+        for name in [x for x in lying if x.endswith(STATE_BIAS)]:
+            first = name[: -len(STATE_BIAS)] + "bias"
+            lying[first] = np.stack((lying[first], lying.pop(name)))
+        return lying
+
+    def back(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return the suite's arrays by name."""
+        named = {}
+        for name, array in arrays.items():
+            named[name] = np.array(self.last.back(name, self._turned(name, np.asarray(array))))
+            if name in self.turned and name.endswith("bias") and array.ndim == 2:
+                named[name[: -len("bias")] + STATE_BIAS] = named[name][1]
+                named[name] = named[name][0]
+        return named
+
+    def _turned(self, name: str, array: Any) -> Any:
+        """Return weights of a GRU with its first two gates exchanged."""
+        if name not in self.turned:
+            return array
+        first, second, third = np.split(array, 3, axis=-1)
+        return np.concatenate((second, first, third), axis=-1)
+
+
+def variable(spec: dict[str, Any], holder: Any, name: str) -> Any:
+    """Return the variable of a layer that has the suite's parameter or state of this name."""
+    if spec["kind"] == "recurrent":
+        if spec["bidirectional"]:
+            holder = holder.backward_layer if name.startswith(REVERSE) else holder.forward_layer
+        holder, name = holder.cell, name[len(REVERSE) :] if name.startswith(REVERSE) else name
+    names = EMBEDDING if spec["kind"] == "embedding" else VARIABLES
+    return getattr(holder, names[name])
+
+
 def network(keras: Any, plan: dict[str, Any], batch: int) -> Any:
-    """Return the model, and its variables by the suite's names."""
+    """Return the model, and its variables by the suite's names; of two biases in one by the name of the first."""
     layers, shape = plan["layers"], plan["input"]
     kinds, variables = Kinds(keras, layers), {}
-    x = keras.Input(tuple(shape[1:] + shape[:1]) if len(shape) == 3 else tuple(shape), batch_size=batch)
+    shape = tuple(shape[1:] + shape[:1]) if len(shape) == 3 else tuple(shape)
+    x = keras.Input(shape, batch, dtype="int32" if any(x["kind"] == "embedding" for x in layers) else None)
     values = {"input": x}
     for spec in layers:
         call, holder = getattr(kinds, spec["kind"])(spec)
@@ -165,5 +240,6 @@ def network(keras: Any, plan: dict[str, Any], batch: int) -> Any:
             y = keras.layers.Activation(spec["activation"], name=kinds.called(spec) + ">activation")(y)
         values[spec["name"]] = y
         for name in list(spec["parameters"]) + list(spec["state"]):
-            variables["{}.{}".format(spec["name"], name)] = getattr(holder, VARIABLES[name])
+            if not name.endswith(STATE_BIAS):
+                variables["{}.{}".format(spec["name"], name)] = variable(spec, holder, name)
     return keras.Model(x, values[layers[-1]["name"]]), variables

@@ -10,7 +10,7 @@ LOW = -3.4e38  # padding below all elements of an image, for maxima
 
 
 def dense(mx, spec, batch):
-    layer = mx.gluon.nn.Dense(spec["outputs"], in_units=spec["inputs"])
+    layer = mx.gluon.nn.Dense(spec["outputs"], in_units=spec["inputs"], flatten=len(spec["in"][0]) == 1)
     return layer, lambda F, x: layer(x)
 
 
@@ -100,7 +100,51 @@ def shortcut(mx, spec, batch):
     return None, called
 
 
+def embedding(mx, spec, batch):
+    layer = mx.gluon.nn.Embedding(spec["rows"], spec["width"])
+    return layer, lambda F, ids: layer(ids)
+
+
+def mean(mx, spec, batch):
+    def averaged(F, x, ids=None):
+        if ids is None:
+            return F.mean(x, axis=1)
+        real = F.expand_dims(ids != 0, axis=-1)
+        return F.broadcast_div(F.sum(F.broadcast_mul(x, real), axis=1), F.maximum(F.sum(real, axis=1), 1))
+
+    return None, averaged
+
+
+def recurrent(mx, spec, batch):
+    """Build a recurrent layer, whose second bias is constant where the network has one: zeros, or the forget gate's."""
+    kinds = {"lstm": mx.gluon.rnn.LSTM, "gru": mx.gluon.rnn.GRU, "rnn": mx.gluon.rnn.RNN}
+    if spec["cell"] not in kinds:
+        raise NotImplementedError("MXNet's GRU resets after the product with the state")
+    about = {"activation": "tanh"} if spec["cell"] == "rnn" else {}
+    if spec["forget"]:
+        about["h2h_bias_initializer"] = mx.init.LSTMBias(spec["forget"])
+    steps, inputs = spec["in"][0]
+    both, hidden = spec["bidirectional"], spec["hidden"]
+    layer = kinds[spec["cell"]](hidden, layout="NTC", input_size=inputs, bidirectional=both, **about)
+    if spec["biases"] == 1:
+        for way in "lr"[: 1 + both]:
+            getattr(layer, way + "0_h2h_bias").grad_req = "null"
+
+    def ran(F, x):
+        y = layer(x)
+        if not spec["last"]:
+            return y
+        h = F.slice_axis(y, axis=1, begin=steps - 1, end=steps)
+        if both:
+            ends = F.slice_axis(h, axis=2, begin=0, end=hidden), F.slice_axis(y, axis=1, begin=0, end=1)
+            h = F.concat(ends[0], F.slice_axis(ends[1], axis=2, begin=hidden, end=2 * hidden), dim=2)
+        return F.reshape(h, (batch, -1))
+
+    return layer, ran
+
+
 KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, norm, lrn, dropout, shortcut))
+KINDS.update((builder.__name__, builder) for builder in (embedding, mean, recurrent))
 KINDS.update(
     add=lambda mx, spec, batch: (None, lambda F, a, b: a + b),
     concat=lambda mx, spec, batch: (None, lambda F, *given: F.concat(*given, dim=1)),
@@ -108,6 +152,7 @@ KINDS.update(
     activation=lambda mx, spec, batch: (None, lambda F, x: x),
 )
 NAMES = {"scale": "gamma", "shift": "beta", "mean": "running_mean", "variance": "running_var"}
+SEQUENCE = {"weight": "i2h_weight", "recurrent": "h2h_weight", "bias": "i2h_bias", "state_bias": "h2h_bias"}
 
 
 LOSSES = {  # per sample
@@ -152,5 +197,13 @@ def network(mx, layers, batch):
     graph, named = Graph(), {}
     for spec, layer, _ in graph.calls:
         for name in list(spec["parameters"]) + list(spec["state"]):
-            named["%s.%s" % (spec["name"], name)] = getattr(layer, NAMES.get(name, name))
+            named["%s.%s" % (spec["name"], name)] = getattr(layer, _called(spec, name))
     return graph, named
+
+
+def _called(spec, name):
+    """Return MXNet's name of a layer's parameter or state."""
+    if spec["kind"] != "recurrent":
+        return NAMES.get(name, name)
+    begin = "reverse_"
+    return "r0_" + SEQUENCE[name[len(begin) :]] if name.startswith(begin) else "l0_" + SEQUENCE[name]

@@ -35,6 +35,11 @@ def host(array: Any) -> Any:
     return array.copy()
 
 
+def flat(array: Any) -> Any:
+    """Return a view of an array as a matrix with its last axis as columns."""
+    return array.reshape(-1, array.shape[-1])
+
+
 class Products:
     """Interface of the model to its layers; `order`: permutation of the terms of sums, or None."""
 
@@ -88,6 +93,8 @@ class Layer:
             return pass_(np.reciprocal, self.y, out=self.y)
         if self.activation == "relu":
             return pass_(np.maximum, z, np.float32(0), out=self.y)
+        if self.activation == "tanh":
+            return pass_(np.tanh, z, out=self.y)
         return z
 
     def derive(self, dy: Any) -> Any:
@@ -96,6 +103,10 @@ class Layer:
         if self.activation == "sigmoid":
             pass_(np.subtract, np.float32(1), self.y, out=self.z)
             pass_(np.multiply, self.z, self.y, out=self.z)
+            return pass_(np.multiply, dy, self.z, out=self.z)
+        if self.activation == "tanh":
+            pass_(np.multiply, self.y, self.y, out=self.z)
+            pass_(np.subtract, np.float32(1), self.z, out=self.z)
             return pass_(np.multiply, dy, self.z, out=self.z)
         if self.activation == "relu":
             alive = pass_(np.greater, self.y, 0)
@@ -107,17 +118,20 @@ class Layer:
 
 
 class Dense(Layer):
+    """Dense layer; of sequences with all steps as rows of one matrix."""
+
     def forward(self, inputs: list[Any]) -> Any:
-        self.x = inputs[0]
-        self.model.dot(self.row("forward"), self.x, self.weight("weight"), self.z)
+        self.x = flat(inputs[0])
+        self.model.dot(self.row("forward"), self.x, self.weight("weight"), flat(self.z))
         self.do(self.row("forward"), "element-wise", np.add, self.z, self.weight("bias"), self.z)
         return self.z
 
     def backward(self, dz: Any) -> Any:
+        dz = flat(dz)
         self.model.dot(self.row("wgrad"), self.x.T, dz, self.grad("weight"))
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         if self.dx[0] is not None:
-            self.model.dot(self.row("dgrad"), dz, self.weight("weight").T, self.dx[0])
+            self.model.dot(self.row("dgrad"), dz, self.weight("weight").T, flat(self.dx[0]))
         return self.dx
 
 

@@ -50,22 +50,24 @@ class Dense(numpy_layers.Dense):
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         self.bound = Bound(model.products)
-        self.inputs, self.outputs = spec["in"][0][0], spec["out"][0]
+        self.inputs, self.outputs = spec["in"][0][-1], spec["out"][-1]
+        self.rows = self.z.size // self.outputs
         self.moved: Any = None  # array that a step's wgrad GEMM updates (weights or velocity), or None
         if isinstance(model.optimizer, Fused):
             self.moved, factors = model.optimizer.target(self.name + ".weight", self.weight("weight"))
-            moving = Gemm(self.inputs, self.outputs, self.batch, "tn", **factors)
+            moving = Gemm(self.inputs, self.outputs, self.rows, "tn", **factors)
             self.bound.prepared["update"] = model.products.prepared(moving)  # chosen before any step
 
     def forward(self, inputs: list[Any]) -> Any:
-        self.x = inputs[0]
+        self.x = numpy_layers.flat(inputs[0])
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
-        self._multiply(self.row("forward"), "forward", [self.x, self.weight("weight"), self.z])
+        self._multiply(self.row("forward"), "forward", [self.x, self.weight("weight"), numpy_layers.flat(self.z)])
         return self.z
 
     def backward(self, dz: Any) -> Any:
+        dz = numpy_layers.flat(dz)
         if self.dx[0] is not None:  # first: a step may move the weights in the product below
-            self._multiply(self.row("dgrad"), "dgrad", [dz, self.weight("weight"), self.dx[0]])
+            self._multiply(self.row("dgrad"), "dgrad", [dz, self.weight("weight"), numpy_layers.flat(self.dx[0])])
         phase = "update" if self.model.stepping and self.moved is not None else "wgrad"
         target = self.moved if phase == "update" else self.grad("weight")
         rows = self.row("wgrad") + (self.row("update") if target is self.weight("weight") else [])
@@ -78,10 +80,10 @@ class Dense(numpy_layers.Dense):
 
     def _product(self, phase: str) -> Gemm:
         if phase == "forward":
-            return Gemm(self.batch, self.outputs, self.inputs, beta=1.0)
+            return Gemm(self.rows, self.outputs, self.inputs, beta=1.0)
         if phase == "dgrad":
-            return Gemm(self.batch, self.inputs, self.outputs, "nt")
-        return Gemm(self.inputs, self.outputs, self.batch, "tn")
+            return Gemm(self.rows, self.inputs, self.outputs, "nt")
+        return Gemm(self.inputs, self.outputs, self.rows, "tn")
 
 
 class Conv(numpy_layers.Layer):
@@ -193,10 +195,12 @@ class Softmax(numpy_losses.Softmax):  # type: ignore[misc]
 
     def __init__(self, labels: Any, classes: int, products: Any) -> None:
         super().__init__(labels, classes)
-        self.problem, self.bound = Cross(len(labels), classes), Bound(products)
-        self.z, self.losses = np.zeros((len(labels), classes), np.float32), np.zeros(len(labels), np.float32)
+        rows = len(self.labels)
+        self.problem, self.bound = Cross(rows, classes), Bound(products)
+        self.z, self.losses = np.zeros((rows, classes), np.float32), np.zeros(rows, np.float32)
 
     def gradient(self, z: Any) -> None:
+        z = numpy_layers.flat(z)
         np.copyto(self.z, z)
         self.bound("loss", lambda: self.problem, [self.z, self.labels, z, self.losses])()
         z *= self.share

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import layouts  # beside this file
+import recurrent_cells
 
 
 class Kinds:
@@ -19,8 +20,14 @@ class Kinds:
         self.tf, self.layers = tf, layers
 
     def dense(self, spec: dict[str, Any]) -> Any:
-        tf = self.tf
-        return lambda p, state, kept, x: tf.nn.bias_add(tf.matmul(x, p["weight"]), p["bias"])
+        tf, shape = self.tf, spec["out"]
+
+        def product(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
+            rows = x if len(shape) == 1 else tf.reshape(x, (-1, spec["inputs"]))
+            y = tf.nn.bias_add(tf.matmul(rows, p["weight"]), p["bias"])
+            return y if len(shape) == 1 else tf.reshape(y, (-1, *shape))
+
+        return product
 
     def conv(self, spec: dict[str, Any]) -> Callable[..., Any]:
         tf = self.tf
@@ -106,8 +113,48 @@ class Kinds:
     def activation(self, spec: dict[str, Any]) -> Any:
         return lambda p, state, kept, x: x
 
+    def embedding(self, spec: dict[str, Any]) -> Any:
+        return lambda p, state, kept, ids: self.tf.nn.embedding_lookup(p["weight"], ids)
 
-KINDS = ("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation")
+    def mean(self, spec: dict[str, Any]) -> Any:
+        tf = self.tf
+
+        def averaged(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any, ids: Any = None) -> Any:
+            if ids is None:
+                return tf.reduce_mean(x, axis=1)
+            real = tf.cast(ids != 0, x.dtype)[..., None]
+            return tf.reduce_sum(x * real, axis=1) / tf.maximum(tf.reduce_sum(real, axis=1), 1.0)
+
+        return averaged
+
+    def recurrent(self, spec: dict[str, Any]) -> Any:
+        """Build the steps one after another, as tf.nn.static_rnn did, their products with the inputs all at once."""
+        tf, call, steps = self.tf, recurrent_cells.CELLS[spec["cell"]], spec["in"][0][0]
+        joined: Callable[..., Any] = lambda arrays: tf.concat(arrays, -1)  # noqa: E731
+        ops = recurrent_cells.Ops(tf.sigmoid, tf.tanh, lambda x, parts: tf.split(x, parts, -1), joined)
+
+        def one(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+            rows = tf.matmul(tf.reshape(x, (-1, spec["in"][0][1])), p["weight"])
+            sums = tf.nn.bias_add(rows, recurrent_cells.bias(spec, p))
+            above = tf.unstack(tf.reshape(sums, (-1, steps, sums.shape[1])), axis=1)
+            h = c = tf.zeros((x.shape[0], spec["hidden"]))
+            states = []
+            for sums in reversed(above) if reverse else above:
+                h, c = call(ops, spec, p, sums, h, c)
+                states.append(h)
+            return h if spec["last"] else tf.stack(states[::-1] if reverse else states, axis=1)
+
+        def recurred(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
+            ways = [one(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            return joined(ways) if len(ways) > 1 else ways[0]
+
+        return recurred
+
+
+KINDS = (
+    *("dense", "conv", "pool", "norm", "lrn", "dropout", "add", "concat", "flatten", "shortcut", "activation"),
+    *("embedding", "mean", "recurrent"),
+)
 LOSSES: dict[str, Callable[..., Any]] = {  # per sample or per output; the loss is their mean
     "softmax": lambda tf, z, labels: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=z),
     "binary": lambda tf, z, targets: tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=z),
@@ -130,7 +177,7 @@ def network(
     """Return a function from data to logits and new state; `p`, `state`: variables by name."""
     kinds = Kinds(tf, layers)
     calls = [(spec, getattr(kinds, spec["kind"])(spec)) for spec in layers]
-    activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu}
+    activations = {"sigmoid": tf.sigmoid, "relu": tf.nn.relu, "tanh": tf.tanh}
 
     def apply(x: Any) -> Any:
         values, kept = {"input": x}, dict[str, Any]()

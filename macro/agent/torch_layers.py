@@ -70,7 +70,46 @@ def shortcut(torch: Any, spec: dict[str, Any]) -> Any:
     return _called(torch, lambda x: pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, more))), {}
 
 
+def embedding(torch: Any, spec: dict[str, Any]) -> Any:
+    return torch.nn.Embedding(spec["rows"], spec["width"]), {"weight": same}
+
+
+def mean(torch: Any, spec: dict[str, Any]) -> Any:
+    def of_words(x: Any, ids: Any) -> Any:
+        real = (ids != 0).unsqueeze(-1).to(x.dtype)
+        return (x * real).sum(1) / real.sum(1).clamp(min=1)
+
+    return _called(torch, of_words if len(spec["in"]) > 1 else lambda x: x.mean(1)), {}
+
+
+def recurrent(torch: Any, spec: dict[str, Any]) -> Any:
+    """Build a recurrent module, whose second bias is constant where the network has one: zeros, or the forget gate's.
+
+    The constant stands in for a bias that PyTorch's modules cannot do without."""
+    kinds = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}
+    if spec["cell"] not in kinds:
+        raise NotImplementedError("PyTorch's GRU resets after the product with the state")
+    kind = kinds[spec["cell"]]
+
+    class Sequence(kind):  # type: ignore[misc, valid-type]
+        def forward(self, x: Any) -> Any:
+            y, states = super().forward(x)
+            if not spec["last"]:
+                return y
+            h = states[0] if spec["cell"] == "lstm" else states
+            return torch.cat((h[0], h[1]), 1) if spec["bidirectional"] else h[0]
+
+    module = Sequence(spec["in"][0][1], spec["hidden"], batch_first=True, bidirectional=spec["bidirectional"])
+    if spec["biases"] == 1:
+        for name, bias in module.named_parameters():
+            if name.startswith("bias_hh"):
+                torch.nn.init.zeros_(bias.requires_grad_(False))
+                bias.data[spec["hidden"] : 2 * spec["hidden"]] = spec["forget"]
+    return module, {name: same if name.endswith("bias") else transposed for name in spec["parameters"]}
+
+
 KINDS = {builder.__name__: builder for builder in (dense, conv, pool, norm, lrn, dropout, shortcut)}
+KINDS.update((builder.__name__, builder) for builder in (embedding, mean, recurrent))
 KINDS.update(
     add=lambda torch, spec: (_called(torch, lambda a, b: a + b), {}),
     concat=lambda torch, spec: (_called(torch, lambda *given: torch.cat(given, 1)), {}),
@@ -78,8 +117,8 @@ KINDS.update(
     activation=lambda torch, spec: (torch.nn.Identity(), {}),  # the activation's module follows
     **graphs.builders("torch"),
 )
-LOSSES = {
-    "softmax": lambda functional: functional.cross_entropy,
+LOSSES: dict[str, Callable[..., Any]] = {
+    "softmax": lambda functional: lambda z, labels: functional.cross_entropy(*_in_rows(z, labels)),
     "binary": lambda functional: functional.binary_cross_entropy_with_logits,
     "squared": lambda functional: functional.mse_loss,
 }
@@ -90,8 +129,17 @@ OPTIMIZERS = {
     "rmsprop": lambda optim, plan: partial(optim.RMSprop, alpha=plan["rho"], eps=plan["epsilon"]),
     "adam": lambda optim, plan: partial(optim.Adam, betas=(plan["momentum"], plan["rho"]), eps=plan["epsilon"]),
 }
-NAMES = {"norm": {"scale": "weight", "shift": "bias"}}  # PyTorch's names of parameters, if they differ
+SEQUENCE = {"weight": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0", "state_bias": "bias_hh_l0"}
+NAMES = {
+    "norm": {"scale": "weight", "shift": "bias"},
+    "recurrent": {**SEQUENCE, **{f"reverse_{name}": f"{x}_reverse" for name, x in SEQUENCE.items()}},
+}  # PyTorch's names of parameters, if they differ
 STATE = {"mean": "running_mean", "variance": "running_var"}
+
+
+def _in_rows(z: Any, labels: Any) -> Any:
+    """Return outputs and labels with the steps of sequences as rows, as the cross-entropy takes them."""
+    return (z.flatten(0, -2), labels.flatten()) if z.dim() > 2 else (z, labels)
 
 
 def same(array: Any) -> Any:
@@ -123,7 +171,7 @@ def network(torch: Any, layers: list[dict[str, Any]], weights: dict[str, Any]) -
 
     `weights`: the suite's arrays by name.
     """
-    activations = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
+    activations = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
     named = {}
 
     class Network(torch.nn.Module):  # type: ignore[misc]

@@ -119,7 +119,7 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
         return None
     (row,) = rows
     if row.name == "loss":
-        return "elementwise", {"batch": plan.batch, "classes": plan.network.classes}
+        return "elementwise", {"batch": plan.batch * plan.network.places, "classes": plan.network.classes}
     node = next((x for x in plan.network.nodes if x.name == row.layer), None)
     role = row.name.removeprefix(f"{row.layer} ")
     if node is not None and (options := image_pass(node, role, plan.batch)):
@@ -127,7 +127,8 @@ def _pass(cell: Cell, plan: Plan, by_name: Mapping[str, Row]) -> Kernels | None:
     if node is not None and row.name.endswith("update") and plan.network.optimizer != "sgd":
         return "optimizer", {"rule": plan.network.rule, "tensors": 1, "size": node.count}
     if node is not None and row.name.endswith("update") and node.layer.kind == "dense":
-        return "update", {"m": node.inputs[0][0], "n": node.output[0], "k": plan.batch}
+        *steps, inputs = node.inputs[0]
+        return "update", {"m": inputs, "n": node.output[-1], "k": plan.batch * size(steps)}
     if node is None or " activation" not in row.name:
         return None
     phase = "dgrad" if row.name.endswith("gradient") else "forward"

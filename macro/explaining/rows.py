@@ -57,7 +57,7 @@ def rows(network: Network, batch: int) -> dict[str, Row]:
             name = f"{node.name} gradient sum"
             sums = 3.0 * FLOAT * batch * size(node.output) * (taken[node.name] - 1)
             by_name[name] = Row(name, node.name, "backward", (), sums)
-    logits = FLOAT * batch * network.classes
+    logits = FLOAT * batch * network.places * network.classes
     passes = 2.0 if network.loss == "softmax" else 3.0  # other losses read targets as large as the outputs
     for name in WIDE:
         by_name[name] = Row(name, "", name, (), passes * logits if name == "loss" else 0.0)

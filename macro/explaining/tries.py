@@ -32,6 +32,7 @@ HANDED, PER_NUMBER = 0.5e-3, 1e-9  # seconds at least to hand over a batch by a 
 CASTS = ("data", "forward", "backward", "loss", "copy", "script")  # phases in which a program casts
 MANY_CASTS = 0.05  # least share of a step that a phase's casts take, if they are worth a word
 PASSES = ("cast", "copy", "clear", "element-wise", "reduction", "OS memory", "malloc", "dispatch")
+READ = ("element-wise", "reduction")
 WORTH = 0.02  # least saving, as a share of a step, of a measure that is suggested
 KEEP = " ".join(f"{name}={value}" for name, value in POLICIES["keep"].items())
 TEXTS = tomllib.loads(Path(__file__).with_name("remedies.toml").read_text("utf-8").replace("<keep>", KEEP))
@@ -164,12 +165,17 @@ def _beside(breakdown: Breakdown) -> float:
 
 
 def _casts(breakdown: Breakdown) -> float:
-    """Return the seconds of casts, and of what else passes over memory in their phases: it finds other caches."""
+    """Return the seconds of casts, and what other passes over memory may lose to them.
+
+    Those of the same phases find other caches; others may wait for what casts wrote to leave them, half of their time.
+    """
     cast = {cell.phase: 0.0 for cell in breakdown.cells}
     for cell in breakdown.cells:
         cast[cell.phase] += cell.a if cell.column == "cast" and cell.phase in CASTS else 0.0
     phases = [phase for phase, took in cast.items() if took >= MANY_CASTS * breakdown.step["a"]]
-    return sum(cell.a for cell in breakdown.cells if cell.phase in phases and cell.column in PASSES)
+    within = sum(cell.a for cell in breakdown.cells if cell.phase in phases and cell.column in PASSES)
+    after = [cell.a for cell in breakdown.cells if cell.phase not in phases and cell.column in READ]
+    return within + sum(after) / 2 if phases else 0.0
 
 
 ESTIMATES = {

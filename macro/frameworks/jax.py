@@ -164,10 +164,11 @@ class Model:
 
     def work(self) -> dict[str, Any]:
         counts = {name: int(w.size) for name, w in self.p.items()}
+        numbers = self.x if "float" in str(self.x.dtype) else next(iter(self.p.values()))  # ids are none
         return {
             "parameters": counts,
             "batch": len(self.labels),
-            "dtype": str(self.x.dtype),
+            "dtype": str(numbers.dtype),
             "layout": "inputs x outputs",
         }
 

@@ -93,15 +93,15 @@ class Model:
         import keras
 
         self.np, self.keras, self.network, self.taken = np, keras, job["network"], 0
-        self.lie = layouts.Last(self.network["layers"])
+        self.forms = keras_layers.Forms(self.network["layers"])
         self.model, variables = keras_layers.network(keras, self.network, job["batch"])
         names = {id(variable): name for name, variable in variables.items()}
         self.names = [names[id(variable)] for variable in self.model.trainable_variables]
         self.kept = {name: x for name, x in variables.items() if name not in self.names}
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            for name in weights.files:
-                variables[name].assign(self.lie.to(name, weights[name]))
-            self.x = keras.ops.convert_to_tensor(self.lie.data(data["x"]))
+            for name, array in self.forms.to(weights).items():
+                variables[name].assign(array)
+            self.x = keras.ops.convert_to_tensor(layouts.Last.data(data["x"]))
             self.labels = keras.ops.convert_to_tensor(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.criterion = keras_layers.LOSSES[self.network["loss"]](keras.losses)
         optimizer = keras_layers.OPTIMIZERS[self.network["optimizer"]](keras.optimizers, self.network)
@@ -123,13 +123,18 @@ class Model:
 
     def work(self) -> dict[str, Any]:
         variables = self.model.trainable_variables
-        counts = {name: int(self.np.prod(v.shape)) for name, v in zip(self.names, variables)}
+        counts = {name: int(array.size) for name, array in self._named(variables).items()}
         return {
             "parameters": counts,
             "batch": int(self.labels.shape[0]),
-            "dtype": self.keras.backend.standardize_dtype(self.x.dtype),
+            "dtype": self._type(),
             "layout": "inputs x outputs",
         }
+
+    def _type(self) -> Any:
+        """Return the type of the inputs, or of the weights if inputs are ids."""
+        named = self.keras.backend.standardize_dtype(self.x.dtype)
+        return named if "float" in named else self.model.trainable_variables[0].dtype
 
     def forward(self) -> Any:
         return self.backend.forward(self.x)
@@ -152,8 +157,7 @@ class Model:
 
     def _named(self, arrays: Any) -> dict[str, Any]:
         """Return arrays of the trained variables by name, in the suite's layout."""
-        named = self._arrays(dict(zip(self.names, arrays)))
-        return {name: self.np.array(self.lie.back(name, array)) for name, array in named.items()}
+        return self.forms.back(self._arrays(dict(zip(self.names, arrays))))
 
     def gradients(self) -> Any:
         with self._unmoved():

@@ -90,7 +90,7 @@ class Model(plain.Model):  # type: ignore[misc, name-defined]
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
         if plan["loss"] == "softmax" and not self.products.on_gpu:
-            return suite_layers.Softmax(self.labels, plan["layers"][-1]["out"][0], self.products)
+            return suite_layers.Softmax(self.labels, plan["layers"][-1]["out"][-1], self.products)
         return super().pick_loss(plan, shares)
 
     def pick_optimizer(self, plan: dict[str, Any]) -> Any:

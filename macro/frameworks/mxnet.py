@@ -79,11 +79,13 @@ class Model(object):
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             self.p = dict((name, parameters.pop(name)) for name in weights.files)
             self.kept = parameters
+            tables = [x["name"] + ".weight" for x in self.network["layers"] if x["kind"] == "embedding"]
+            self.form = lambda name, array: array.copy() if name in tables else turned(array)
             for name, w in self.p.items():
-                w.set_data(mx.nd.array(turned(weights[name])))
+                w.set_data(mx.nd.array(self.form(name, weights[name])))
             self.x = mx.nd.array(data["x"])
             self.labels = mx.nd.array(numpy_losses.wanted(self.network, data["labels"], np.float32))
-            classes = self.network["layers"][-1]["out"][0]
+            classes = self.network["layers"][-1]["out"][-1]
             self.loss_in_numpy = numpy_losses.KINDS[self.network["loss"]](data["labels"], classes)
         self.criterion = mxnet_layers.LOSSES[self.network["loss"]](mx.gluon.loss)
         self.net.hybridize(static_alloc=True)
@@ -148,10 +150,10 @@ class Model(object):
     def gradients(self):
         with self._unmoved():
             self.gradient()
-            return dict((name, turned(w.grad().asnumpy()) / self.batch) for name, w in self.p.items())
+            return dict((name, self.form(name, w.grad().asnumpy()) / self.batch) for name, w in self.p.items())
 
     def parameters(self):
-        return dict((name, turned(w.data().asnumpy())) for name, w in self.p.items())
+        return dict((name, self.form(name, w.data().asnumpy())) for name, w in self.p.items())
 
     def state(self):
         """Return running statistics, the variance corrected by n/(n - 1), which MXNet leaves out."""

@@ -12,12 +12,14 @@ import numpy_images
 import numpy_layers
 import numpy_losses
 import numpy_optimizers
+import numpy_sequences
 import recorder
 
 ROWS: dict[str, dict[str, Any]] = {"numpy": {}}
 RECIPE: dict[str, Any] = {}
 DEVICES = ("cpu", "fake")
-KINDS, LOSSES, OPTIMIZERS = numpy_images.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
+KINDS = {**numpy_images.KINDS, **numpy_sequences.KINDS}
+LOSSES, OPTIMIZERS = numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
 def available() -> None:
@@ -70,7 +72,7 @@ ORDERS = {"reversed": lambda count: np.arange(count)[::-1], "shuffled": _shuffle
 
 
 class Model(numpy_layers.Products):
-    """A network in NumPy: weights inputs × outputs, filters K×C×R×S, images N×C×H×W.
+    """A network in NumPy: weights inputs × outputs, filters K×C×R×S, images N×C×H×W, sequences N×T×C.
 
     All arrays of a step are allocated once, except those of the loss.
     """
@@ -95,7 +97,7 @@ class Model(numpy_layers.Products):
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
-        return LOSSES[plan["loss"]](self.labels, plan["layers"][-1]["out"][0], shares)
+        return LOSSES[plan["loss"]](self.labels, plan["layers"][-1]["out"][-1], shares)
 
     def pick_optimizer(self, plan: dict[str, Any]) -> Any:
         return OPTIMIZERS[plan["optimizer"]](plan, self.weights)

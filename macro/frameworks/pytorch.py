@@ -190,7 +190,7 @@ class Model:
     def align(self, events: Any) -> Any:
         """Return rows and column of each traced operation: by scope, or by order if compiled."""
         names = {id(parameter): name.rpartition(".")[0] for name, (parameter, _) in self.arrays.items()}
-        moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters()]
+        moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters() if p.requires_grad]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
         if any(x["kind"] != "dense" for x in self.layers) or self.job["network"]["loss"] != "softmax":
@@ -206,7 +206,7 @@ class Model:
                 name: parameter.numel() for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
             },
             "batch": len(self.labels),
-            "dtype": str(self.x.dtype),
+            "dtype": str((self.x if self.x.is_floating_point() else next(self.net.parameters())).dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",
             "made": self._effective_knobs(),
         }

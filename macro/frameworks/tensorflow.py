@@ -133,6 +133,8 @@ class Model:
 
     def _step(self, x: Any, labels: Any) -> Any:
         loss, grads, kept = self._taped(x, labels)
+        if self.network["momentum"]:  # TensorFlow's moves velocities of rows with a gradient only
+            grads = list(map(self.tf.convert_to_tensor, grads))
         self.optimizer.apply_gradients(zip(grads, self.variables))
         for name, value in kept.items():
             self.kept[name].assign(value)
@@ -143,7 +145,7 @@ class Model:
         return {
             "parameters": counts,
             "batch": int(self.labels.shape[0]),
-            "dtype": self.x.dtype.name,
+            "dtype": (self.x if self.x.dtype.is_floating else self.variables[0]).dtype.name,
             "layout": "inputs x outputs",
         }
 
@@ -165,7 +167,8 @@ class Model:
         return float(self.call_loss(self.x, self.labels).numpy())
 
     def gradients(self) -> dict[str, Any]:
-        return {name: self.lie.back(name, x.numpy().copy()) for name, x in zip(self.p, self.gradient())}
+        grads = map(self.tf.convert_to_tensor, self.gradient())  # of the rows of a table that ids name, all rows
+        return {name: self.lie.back(name, x.numpy().copy()) for name, x in zip(self.p, grads)}
 
     def parameters(self) -> dict[str, Any]:
         return {name: self.lie.back(name, w.numpy().copy()) for name, w in self.p.items()}

@@ -13,24 +13,26 @@ from typing import Any, get_type_hints
 from macro.networks import layers as kinds
 from macro.networks import optimizers
 from macro.networks.layer import ACTIVATIONS, INPUT, Layer, Node, Shape, size
-from macro.networks.layers import Dense
+from macro.networks.layers import Dense, Embedding, Mean
 from micro.planning.json_schema import check
 from micro.planning.network import NETWORK as WRITTEN
 
 # Keys of a network file: those of a shape file except measurements, and those of the input and the training.
 NETWORK = {key: kind for key, kind in WRITTEN.items() if key not in ("measured", "convolutions")}
-NETWORK |= {"input": list, "loss": str, "optimizer": str, "rho": float, "epsilon": float}
+NETWORK |= {"input": list, "loss": str, "targets": str, "optimizer": str, "rho": float, "epsilon": float}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")  # valid in scopes of all frameworks
-# Means over samples: cross-entropy of the softmax against the label; cross-entropy of sigmoids, and squared difference,
-# both against one-hot labels and averaged over classes too.
+# Means over samples, and steps: cross-entropy of the softmax against the label; cross-entropy of sigmoids, and squared
+# difference, both against targets and averaged over classes too.
 LOSSES = ("softmax", "binary", "squared")
+# Labels, of which targets are the one-hot rows (of one class: 0 or 1); the inputs; normal numbers.
+TARGETS = ("labels", "input", "numbers")
 TAKEN = (INPUT, "loss", "update")
 SHAPES = ("inputs", "first")  # optional fields of a dense layer, checked against its place
 
 
 @dataclass(frozen=True)
 class Network:
-    """A graph of layers, a loss of the last layer's outputs against integer labels, and an optimizer.
+    """A graph of layers, a loss of the last layer's outputs against labels or other targets, and an optimizer.
 
     Raises ValueError for layers that do not fit together.
     """
@@ -43,6 +45,7 @@ class Network:
     momentum: float = 0.0
     input: Shape = ()  # shape of a sample
     loss: str = LOSSES[0]  # one of LOSSES
+    targets: str = TARGETS[0]  # one of TARGETS
     optimizer: str = "sgd"  # one of optimizers.OPTIMIZERS
     rho: float = 0.0
     epsilon: float = 0.0
@@ -72,7 +75,13 @@ class Network:
         optimizers.check(self.optimizer, self.momentum, self.rho, self.epsilon)
         if self.loss not in LOSSES:
             raise ValueError(f"loss {self.loss}: choose from {', '.join(LOSSES)}")
-        if len(self.nodes[-1].output) != 1:
+        if self.targets not in TARGETS:
+            raise ValueError(f"targets {self.targets}: choose from {', '.join(TARGETS)}")
+        if self.targets != TARGETS[0] and self.loss == "softmax":
+            raise ValueError(f"targets {self.targets}: loss softmax requires labels")
+        if self.targets == "input" and (self.ids or self.nodes[-1].output != self.input):
+            raise ValueError(f"targets input: {self.layers[-1].name} must output as many numbers as the input has")
+        if len(self.nodes[-1].output) > 2:
             raise ValueError(f"the loss requires one output per class, but {self.layers[-1].name} outputs images")
 
     @cached_property
@@ -86,6 +95,7 @@ class Network:
             shapes[layer.name], before = node.output, layer.name
             moved[layer.name] = bool(node.parameters) or any(moved[x] for x in node.sources)
             nodes.append(node)
+        _check_ids(nodes)
         if unused := sorted(set(shapes) - {before, INPUT} - {x for node in nodes for x in node.sources}):
             raise ValueError(f"no layer uses the output of {', '.join(unused)}")
         return tuple(nodes)
@@ -97,8 +107,23 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """Number of classes: outputs of the last layer."""
-        return self.nodes[-1].output[0]
+        """Number of classes: outputs of the last layer, in each step of a sequence."""
+        return self.nodes[-1].output[-1]
+
+    @property
+    def places(self) -> int:
+        """Number of labels of a sample: the steps of a last layer that outputs sequences, else 1."""
+        return size(self.nodes[-1].output[:-1])
+
+    @property
+    def ids(self) -> int:
+        """Least number of rows of the embeddings, which inputs are ids of; 0 if inputs are no ids."""
+        return min((node.layer.rows for node in self.nodes if isinstance(node.layer, Embedding)), default=0)
+
+    @property
+    def padded(self) -> bool:
+        """True if id 0 is padding, which a mean over steps leaves out."""
+        return any(isinstance(node.layer, Mean) and INPUT in node.sources for node in self.nodes)
 
     @property
     def features(self) -> int:
@@ -129,6 +154,7 @@ class Network:
         if self.optimizer != "sgd":
             train |= self._moves()
         loss = {} if self.loss == LOSSES[0] else {"loss": self.loss}
+        loss |= {} if self.targets == TARGETS[0] else {"targets": self.targets}
         return {**about, **train, **loss, "input": list(self.input), "layers": [layer.data() for layer in self.layers]}
 
     def plan(self) -> dict[str, Any]:
@@ -165,6 +191,20 @@ def _placed(layer: Layer, before: str, shapes: Mapping[str, Shape], moved: Mappi
     return Node(layer, sources, inputs, output, not any(moved[name] for name in sources))
 
 
+def _check_ids(nodes: Sequence[Node]) -> None:
+    """Raise ValueError if ids are taken for numbers, or numbers for ids."""
+    for node in nodes:
+        if isinstance(node.layer, Embedding) and node.sources != (INPUT,):
+            raise ValueError(f"{node.name}: an embedding requires the network's input, not {node.sources[0]}")
+    by_ids = [node.name for node in nodes if isinstance(node.layer, Embedding)]
+    for node in nodes:
+        masked = isinstance(node.layer, Mean) and node.sources[0] != INPUT
+        if by_ids and INPUT in node.sources and node.name not in by_ids and not masked:
+            raise ValueError(f"{node.name}: cannot take the input, which {by_ids[0]} takes as ids")
+        if masked and INPUT in node.sources and not by_ids:
+            raise ValueError(f"{node.name}: masks by ids, but no embedding takes the input")
+
+
 def chain(
     name: str,
     source: str,
@@ -194,17 +234,17 @@ def from_data(data: dict[str, Any]) -> Network:
     rows = [_row(row, f"layer {i}: ") for i, row in enumerate(data["layers"], 1)]
     given = data.get("input") or ([rows[0][1]["inputs"]] if rows and "inputs" in rows[0][1] else [])
     if not given:
-        raise ValueError("input missing: give a sample's shape, e.g. [784] or [3, 32, 32]")
+        raise ValueError("input missing: give a sample's shape, e.g. [784], [3, 32, 32], or [32] ids")
     if any(type(x) is not int for x in given):
         raise ValueError(f"input: {given}, give whole numbers")
     about = {"name": data["network"], "source": str(data.get("source", "")), "batch": data["batch"]}
     moves = {"rate": float(data["rate"]), **optimizers.with_defaults(data)}
-    places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0])}
+    places = {"input": tuple(given), "loss": data.get("loss", LOSSES[0]), "targets": data.get("targets", TARGETS[0])}
     network = Network(layers=tuple(layer for layer, _ in rows), **about, **moves, **places)
     for node, (_, stated) in zip(network.nodes, rows, strict=True):
-        if stated.get("inputs", node.inputs[0][0]) != node.inputs[0][0]:
+        if stated.get("inputs", node.inputs[0][-1]) != node.inputs[0][-1]:
             raise ValueError(
-                f"{node.name} expects {stated['inputs']} inputs, but {node.sources[0]} outputs {node.inputs[0][0]}"
+                f"{node.name} expects {stated['inputs']} inputs, but {node.sources[0]} outputs {node.inputs[0][-1]}"
             )
         if stated.get("first") and not node.first:
             raise ValueError(f"{node.name}: first is true, but an earlier layer has parameters")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 if TYPE_CHECKING:
     from kernels.problem import Problem
 
-Shape: TypeAlias = tuple[int, ...]  # of a sample, without the batch: features, or channels, rows and columns
+# Of a sample, without the batch: features; steps and features; channels, rows and columns. Ids have steps alone.
+Shape: TypeAlias = tuple[int, ...]
 INPUT = "input"  # name of the source that is the batch of data
 PHASES = ("forward", "gradient", "step")
-ACTIVATIONS = ("sigmoid", "relu", "none")
+ACTIVATIONS = ("sigmoid", "relu", "tanh", "none")
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Node:
             **asdict(self.layer),
             "kind": self.layer.kind,
             "after": list(self.sources),
-            "inputs": size(self.inputs[0]),
+            "inputs": self.inputs[0][-1] if len(self.inputs[0]) == 2 else size(self.inputs[0]),
             "in": [list(shape) for shape in self.inputs],
             "out": list(self.output),
             "first": self.first,
@@ -147,7 +148,7 @@ class Node:
         }
 
 
-def size(shape: Shape) -> int:
+def size(shape: Sequence[int]) -> int:
     """Return the number of elements of a shape."""
     count = 1
     for length in shape:

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import memory
 from kernels.errors import NoRoom, Unavailable
+from kernels.ops.gather.problem import text
+from kernels.ops.recurrent import lengths
 from macro.frameworks import Framework
 from macro.networks.layer import size
 from macro.networks.layers import Dropout
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from kernels.problem import Array
     from macro.networks.base import Network
 
 SEED = 20160825
@@ -39,8 +44,8 @@ def files(batch: int, folder: Path) -> dict[str, str]:
 def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
     """Write weights and data, the same for every framework, if missing; return their paths by name.
 
-    Weights are normal, divided by the root of their fan-in; biases are small, inputs standard normal, labels uniform;
-    dropout layers get masks. Raises Unavailable if memory or disk space is too small.
+    Weights are normal, divided by the root of their fan-in; biases are small, inputs standard normal or ids of a text,
+    labels uniform; dropout layers get masks. Raises Unavailable if memory or disk space is too small.
     """
     written = files(batch, folder)
     if not Path(written["data"]).exists():
@@ -59,7 +64,7 @@ def write_arrays(network: Network, batch: int, folder: Path) -> dict[str, str]:
 def _bytes(network: Network, batch: int) -> int:
     """Return the bytes of weights, inputs, labels and masks."""
     masks = sum(size(node.output) for node in network.nodes if isinstance(node.layer, Dropout))
-    return 4 * (network.parameters + batch * (network.features + masks)) + 8 * batch
+    return 4 * (network.parameters + batch * (network.features + masks)) + 8 * batch * network.places
 
 
 def _write(network: Network, batch: int, written: dict[str, str]) -> None:
@@ -74,14 +79,44 @@ def _write(network: Network, batch: int, written: dict[str, str]) -> None:
             array = rng.standard_normal(parameter.shape, np.float32) * scale
             weights[f"{node.name}.{name}"] = array + np.float32(parameter.base) if parameter.base else array
     np.savez(written["weights"], **weights)  # type: ignore[arg-type]
-    x = rng.standard_normal((batch, *network.input), np.float32)
-    labels, masks = rng.integers(network.classes, size=batch), {}
+    x = _inputs(network, batch, rng)
+    labels, masks = _targets(network, batch, x, rng), {}
     for node in network.nodes:
         if isinstance(node.layer, Dropout):
             keep = 1 - node.layer.share
             kept = rng.random((batch, *node.output), np.float32) < keep
             masks[f"mask.{node.name}"] = kept * np.float32(1 / keep)
     np.savez(written["data"], x=x, labels=labels, **masks)  # type: ignore[arg-type]
+
+
+def _inputs(network: Network, batch: int, rng: np.random.Generator) -> Array:
+    """Return inputs as numbers, or as ids: in a padded network of sequences with lengths of real ones, then zeros."""
+    import numpy as np
+
+    if not network.ids:
+        return rng.standard_normal((batch, *network.input), np.float32)
+    (steps,) = network.input
+    if not network.padded:
+        return text(network.ids, batch * steps, rng).reshape(batch, steps)
+    ids = 1 + text(network.ids - 1, batch * steps, rng).reshape(batch, steps)
+    share = steps / lengths.every()[-1]
+    each = np.ceil(share * rng.choice(lengths.every(), batch))
+    ids[np.arange(steps) >= each[:, None]] = 0
+    return ids
+
+
+def _targets(network: Network, batch: int, x: Array, rng: np.random.Generator) -> Array:
+    """Return labels as whole numbers, or targets as numbers of the outputs' shape."""
+    import numpy as np
+
+    shape = (batch, *network.nodes[-1].output)
+    if network.targets == "input":
+        return x
+    if network.targets == "numbers":
+        return rng.standard_normal(shape, np.float32)
+    if network.classes == 1 and network.loss != "softmax":
+        return rng.integers(2, size=shape).astype(np.float32)
+    return rng.integers(network.classes, size=shape[:-1])
 
 
 def moved(network: Network, batch: int, folder: Path, share: float, seed: int) -> Path:

@@ -31,7 +31,8 @@ NETWORK: Mapping[str, type] = {
     "convolutions": list,
     "layers": list,
 }
-LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "activation": str, "first": bool}
+# Steps: of a layer that runs in each step of a sequence, as rows of one product.
+LAYER: Mapping[str, type] = {"name": str, "inputs": int, "outputs": int, "steps": int, "activation": str, "first": bool}
 
 
 @dataclass(frozen=True)
@@ -102,13 +103,14 @@ def read(name: str, batch: int | None = None) -> Products:
 def _products(record: dict[str, Any], batch: int | None) -> Products:
     """Return the products of a network's file. Raises ValueError."""
     layers, default = record["layers"], record["batch"]
-    sizes = (default, *(size for layer in layers for size in (layer["inputs"], layer["outputs"])))
+    sizes = (default, *(layer.get(size, 1) for layer in layers for size in ("inputs", "outputs", "steps")))
     if not layers or not all(size > 0 for size in sizes):
-        raise ValueError("batch, inputs and outputs of layers must be positive")
+        raise ValueError("batch, inputs, outputs and steps of layers must be positive")
     refuse_names(record["network"], [layer["name"] for layer in layers])
     by_product: dict[tuple[str, Gemm, Gemm], list[str]] = {}
     for layer in layers:
-        for product in _of(batch or default, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
+        rows = (batch or default) * layer.get("steps", 1)
+        for product in _of(rows, layer["inputs"], layer["outputs"], first=layer.get("first", False)):
             by_product.setdefault(product, []).append(layer["name"])
     each = (Product(phase, tuple(names), oi, io) for (phase, oi, io), names in by_product.items())
     return Products(record["network"], batch or default, tuple(each))

@@ -21,7 +21,9 @@ from micro.planning import network as planning_network
 COUNTS = json.loads(Path(__file__).with_name("counts.json").read_text("utf-8"))
 ROOT = Path(__file__).parents[2]
 FCN = [name for name in networks.names() if name.startswith("fcn")]
-WITH_CONVOLUTIONS = [name for name in networks.names() if name not in FCN]
+WITH_CONVOLUTIONS = [
+    name for name in networks.names() if any(x.layer.kind == "conv" for x in networks.find(name).nodes)
+]
 
 
 @pytest.mark.parametrize(("name", "parameters", "flops"), [(name, *counts) for name, counts in COUNTS.items()])
@@ -78,6 +80,12 @@ def test_micro_reads_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
         *(f"fc1 {phase}" for phase in ("forward", "wgrad")),
         *(f"out {phase}" for phase in ("forward", "dgrad", "wgrad")),
     ]
+
+
+def test_products_of_sequences_have_all_steps_as_rows(tmp_path: Path) -> None:
+    (tmp_path / "shapes.json").write_text(shapes.text(networks.find("lstm-ptb")))
+    (forward, *_) = planning_network.read(str(tmp_path / "shapes.json")).products
+    assert (forward.io.m, forward.io.n, forward.io.k) == (128 * 32, 10_000, 256)
 
 
 def test_a_loss_and_an_optimizer_are_no_part_of_shapes() -> None:

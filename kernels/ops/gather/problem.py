@@ -96,9 +96,7 @@ class Gather(Problem):
         """
         rng = np.random.default_rng((self.rows, self.batch))
         if self.order == "text":
-            frequencies = 1 / np.arange(1, self.rows + 1)
-            ranks = rng.choice(self.rows, self.batch, p=frequencies / frequencies.sum())
-            return rng.permutation(self.rows)[ranks].astype(np.int64)
+            return text(self.rows, self.batch, rng)
         if self.order == "block":
             first = int(rng.integers(self.rows - self.batch + 1))
             return np.arange(first, first + self.batch, dtype=np.int64)
@@ -156,3 +154,10 @@ class Gather(Problem):
         if self.squares:
             bounds["v"][ids] = LIMIT * u * want["v"][ids]
         return bounds
+
+
+def text(rows: int, count: int, rng: np.random.Generator) -> Array:
+    """Return ids of words as a text has them: frequencies 1/rank (Zipf), with ranks at random places of a table."""
+    frequencies = 1 / np.arange(1, rows + 1)
+    ranks = rng.choice(rows, count, p=frequencies / frequencies.sum())
+    return rng.permutation(rows)[ranks].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Losses in NumPy: means over outputs (batch x classes) and a label for each sample.
+"""Losses in NumPy: means over outputs (batch x classes, or batch x steps x classes) and a label or targets for each.
 
 For Python 3.6. Values are in double precision; gradients overwrite the outputs.
 """
@@ -7,16 +7,18 @@ import numpy as np
 
 
 def wanted(network, labels, label_type):
-    """Return a loss's targets: labels as `label_type`, or one-hot rows."""
+    """Return a loss's targets: labels as `label_type`, or one-hot rows; numbers are targets already."""
     if network["loss"] == "softmax":
         return labels.astype(label_type)
-    return _ones(labels, network["layers"][-1]["out"][0])
+    return _ones(labels, network["layers"][-1]["out"][-1])
 
 
 def _ones(labels, classes):
-    targets = np.zeros((len(labels), classes), np.float32)
-    targets[np.arange(len(labels)), labels] = 1
-    return targets
+    if labels.dtype.kind == "f":
+        return labels
+    targets = np.zeros((labels.size, classes), np.float32)
+    targets[np.arange(labels.size), labels.reshape(-1)] = 1
+    return targets.reshape(labels.shape + (classes,))
 
 
 class Softmax(object):
@@ -26,16 +28,18 @@ class Softmax(object):
     """
 
     def __init__(self, labels, classes, shares=None):
-        self.rows, self.labels, self.shares = np.arange(len(labels)), labels, shares
-        self.share = np.float32(1.0 / len(labels))
+        self.rows, self.labels, self.shares = np.arange(labels.size), labels.reshape(-1), shares
+        self.share = np.float32(1.0 / labels.size)
 
     def value(self, z):
+        z = z.reshape(len(self.rows), -1)
         top = z.max(axis=1, keepdims=True)
         sums = np.log(np.exp((z - top).astype(np.float64)).sum(axis=1)) + top[:, 0]
         return float((sums - z[self.rows, self.labels]).mean())
 
     def gradient(self, z):
         """Compute (softmax - one-hot) / batch in place."""
+        z = z.reshape(len(self.rows), -1)
         z -= z.max(axis=1, keepdims=True)
         np.exp(z, out=z)
         z /= z.sum(axis=1, keepdims=True)

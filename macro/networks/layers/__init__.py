@@ -11,6 +11,7 @@ from macro.networks.layer import Layer
 from macro.networks.layers.images import BatchNorm, LocalResponseNorm, Pool
 from macro.networks.layers.plain import Activation, Add, Concat, Dropout, Flatten, Shortcut
 from macro.networks.layers.products import Convolution, Dense
+from macro.networks.layers.sequences import Embedding, Mean, Recurrent
 
 __all__ = (
     "Activation",
@@ -20,9 +21,12 @@ __all__ = (
     "Convolution",
     "Dense",
     "Dropout",
+    "Embedding",
     "Flatten",
     "LocalResponseNorm",
+    "Mean",
     "Pool",
+    "Recurrent",
     "Shortcut",
 )
 

@@ -18,7 +18,7 @@ class Activation(Layer):
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if self.activation == "none":
-            raise ValueError("a layer of kind activation requires activation relu or sigmoid")
+            raise ValueError("a layer of kind activation requires activation relu, sigmoid or tanh")
         return inputs[0]
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
@@ -52,6 +52,8 @@ class Concat(Layer):
     inputs_most: ClassVar[int] = 99
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
+        if len(inputs[0]) == 2:
+            raise ValueError("sequences cannot be concatenated")
         if len({shape[1:] for shape in inputs}) > 1:
             raise ValueError(f"inputs {', '.join(map(str, inputs))} must have the same rows and columns")
         return (sum(shape[0] for shape in inputs), *inputs[0][1:])

@@ -16,7 +16,7 @@ from macro.networks.layer import Layer, Node, Parameter, Shape, four, image, siz
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
-    """Fully connected layer y = x·W + b, with x batch × inputs and W inputs × outputs."""
+    """Fully connected layer y = x·W + b, with x batch × inputs and W inputs × outputs; of a sequence, in each step."""
 
     kind: ClassVar[str] = "dense"
     roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
@@ -24,21 +24,22 @@ class Dense(Layer):
     outputs: int
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
-        if len(inputs[0]) != 1:
+        if len(inputs[0]) > 2:
             raise ValueError(f"a dense layer requires features, not an image {inputs[0]}: add a flatten layer")
-        return (self.outputs,)
+        return (*inputs[0][:-1], self.outputs)
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        (wide,) = inputs[0]
+        wide = inputs[0][-1]
         return {"weight": Parameter((wide, self.outputs), wide), "bias": Parameter((self.outputs,))}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
         """Return the GEMMs by role, with W stored inputs × outputs."""
-        (inputs,) = node.inputs[0]
+        *steps, inputs = node.inputs[0]
+        rows = batch * size(steps)
         return {
-            "forward": (Gemm(batch, self.outputs, inputs, "nn"),),
-            "dgrad": (Gemm(batch, inputs, self.outputs, "nt"),),
-            "wgrad": (Gemm(inputs, self.outputs, batch, "tn"),),
+            "forward": (Gemm(rows, self.outputs, inputs, "nn"),),
+            "dgrad": (Gemm(rows, inputs, self.outputs, "nt"),),
+            "wgrad": (Gemm(inputs, self.outputs, rows, "tn"),),
         }
 
     def bytes(self, node: Node, batch: int, role: str) -> float:

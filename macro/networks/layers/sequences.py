@@ -1,0 +1,119 @@
+"""Layers of sequences (steps × features): rows of a table by ids, recurrent layers, means over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernels.ops.gemm.problem import Gemm
+from kernels.ops.recurrent.problem import GATES
+from kernels.problem import Problem
+from macro.networks.layer import Layer, Node, Parameter, Shape, size
+
+RESETS = ("gru",)  # cells whose product with the state has a bias inside the reset gate
+
+
+def sequence(inputs: Sequence[Shape], what: str) -> Shape:
+    """Return the first input's shape: steps, features. Raises ValueError if it is not a sequence."""
+    if len(inputs[0]) != 2:
+        raise ValueError(f"{what} requires a sequence (steps × features), not {inputs[0]}")
+    return inputs[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Layer):
+    """Rows of a table by a sequence of ids, the network's input: whole numbers below `rows`."""
+
+    kind: ClassVar[str] = "embedding"
+    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient", "update")
+
+    rows: int
+    width: int
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        if len(inputs[0]) != 1:
+            raise ValueError(f"an embedding requires one id a step, not {inputs[0]}")
+        return (*inputs[0], self.width)
+
+    def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        return {"weight": Parameter((self.rows, self.width), 1)}
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        """Return the bytes: rows are read and written; a gradient is as large as the table."""
+        rows = 4.0 * batch * size(node.output)
+        return 2 * rows if role == "forward" else 2 * rows + 4.0 * node.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recurrent(Layer):
+    """A recurrent layer that starts from a state of zeros: the cells of kernels/ops/recurrent, in PyTorch's gates.
+
+    Weights are stored inputs × gates·hidden and hidden × gates·hidden. With two biases, one is added to the product
+    with the inputs and one to that with the state, as in cuDNN; gru requires both, as the second is inside its reset.
+    """
+
+    kind: ClassVar[str] = "recurrent"
+    roles: ClassVar[tuple[str, ...]] = ("forward", "gradient", "update")  # libraries compute all gradients at once
+
+    hidden: int
+    cell: str = "lstm"
+    biases: int = 1
+    forget: float = 0.0  # added to the forget gate of an lstm
+    last: bool = False  # whether only the state after all steps is the output
+    bidirectional: bool = False  # with a second layer from the last step to the first: both states side by side
+
+    @property
+    def directions(self) -> int:
+        """Number of directions."""
+        return 1 + self.bidirectional
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        steps, _ = sequence(inputs, "a recurrent layer")
+        if self.cell not in GATES:
+            raise ValueError(f"cell {self.cell}: choose from {', '.join(GATES)}")
+        if self.biases not in (1, 2) or (self.cell in RESETS and self.biases == 1):
+            raise ValueError(f"biases {self.biases}: must be {'2' if self.cell in RESETS else '1 or 2'}")
+        if self.forget and (self.cell != "lstm" or self.biases > 1):
+            raise ValueError(f"forget {self.forget:g}: requires the cell lstm with one bias")
+        states = self.hidden * self.directions
+        return (states,) if self.last else (steps, states)
+
+    def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        wide = GATES[self.cell] * self.hidden
+        weights = {"weight": (inputs[0][1], wide), "recurrent": (self.hidden, wide)}
+        one = {name: Parameter(shape, shape[0]) for name, shape in weights.items()}
+        one |= {name: Parameter((wide,)) for name in ("bias", "state_bias")[: self.biases]}
+        return one | {f"reverse_{name}": x for name, x in one.items() if self.bidirectional}
+
+    def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
+        """Return the GEMMs by role: with all inputs at once, and with the state in each step; their dgrad and wgrad."""
+        steps, features = node.inputs[0]
+        every, wide, state = steps * batch, GATES[self.cell] * self.hidden, self.hidden
+        dgrad = () if node.first else (Gemm(every, features, wide, "nt"),)
+        wgrad = Gemm(features, wide, every, "tn"), Gemm(state, wide, every, "tn")
+        one = {
+            "forward": (Gemm(every, wide, features, "nn"), *(Gemm(batch, wide, state, "nn"),) * steps),
+            "gradient": (*dgrad, *(Gemm(batch, state, wide, "nt"),) * steps, *wgrad),
+        }
+        return {role: problems * self.directions for role, problems in one.items()}
+
+    def bytes(self, node: Node, batch: int, role: str) -> float:
+        """Return the bytes beside the GEMMs: sums of gates are read, gates and states written, and read again."""
+        states = 4.0 * batch * node.inputs[0][0] * self.hidden * self.directions
+        gates = GATES[self.cell] * states
+        return 2 * gates + states if role == "forward" else 3 * gates + 2 * states
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(Layer):
+    """The mean over the steps of a sequence; after (sequence, `input`) over the steps whose id is not 0, padding."""
+
+    kind: ClassVar[str] = "mean"
+    inputs_most: ClassVar[int] = 2
+
+    def output(self, inputs: Sequence[Shape]) -> Shape:
+        steps, features = sequence(inputs, "a mean over steps")
+        if any(shape != (steps,) for shape in inputs[1:]):
+            raise ValueError(f"a mean over {steps} steps requires as many ids, not {inputs[1]}")
+        return (features,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ class Chain:
         self.blocks: list[Array] = []
         self._operands = {name: library.memory(layout.place) for name, layout in stored.items()}
         self._rooms: dict[str, Handle] = {}
-        steps = [step for call in calls for step in self._in_order(call)]
+        each = [self._in_order(call) for call in calls]
+        steps = [step for parts in each for step in parts]
+        self._ends = [0, *accumulate(map(len, each))]  # of each call among all steps
         self._share_scratch(steps)
         names = dict.fromkeys(library.implementation(call.description) for call in calls)
         self.kernel = onednn.named(library.version, ", ".join(names), len(steps) - len(calls))
@@ -58,13 +61,21 @@ class Chain:
         self._places = (ctypes.c_void_p * len(stored))(*(memory.place.value for memory in self._operands.values()))
 
     def bound(self, buffers: Sequence[Array]) -> Launch:
-        """Return the launch on these operands."""
+        """Return the launch of all calls on these operands."""
+        return self._launch(buffers, 0, self._ends[-1])
+
+    def parts(self, buffers: Sequence[Array]) -> list[Launch]:
+        """Return a launch for each call on these operands."""
+        return [self._launch(buffers, first, end) for first, end in pairwise(self._ends)]
+
+    def _launch(self, buffers: Sequence[Array], first: int, end: int) -> Launch:
+        """Return the launch of some steps."""
         function = build.address(SOURCE, "onednn_chain")
         names = [f"place_{name}" for name in self.stored]
         workspace = sum(block.nbytes for block in self.blocks)
+        argument = self._structure(names, first, end)
         return replace(
-            launch(function, self._structure(names), names, buffers, workspace=workspace, keep=(self,)),
-            kernel=self.kernel,
+            launch(function, argument, names, buffers, workspace=workspace, keep=(self,)), kernel=self.kernel
         )
 
     def _in_order(self, call: Call) -> list[tuple[Handle, dict[int, Handle]]]:
@@ -105,8 +116,8 @@ class Chain:
             for layout, (_, memories) in zip(layouts, steps, strict=True):
                 memories[onednn.SCRATCHPAD] = self.library.memory(layout, block.ctypes.data)
 
-    def _structure(self, names: Sequence[str]) -> ctypes.Structure:
-        """Return a new C structure `chain`, whose last fields are the operands' addresses."""
+    def _structure(self, names: Sequence[str], first: int, end: int) -> ctypes.Structure:
+        """Return a new C structure `chain` of some steps, whose last fields are the operands' addresses."""
         library = self.library
         kind = structure(
             "pointer: memories move execute wait stream steps", "int64: count operands", f"pointer: {' '.join(names)}"
@@ -117,8 +128,8 @@ class Chain:
             execute=library.address("primitive_execute"),
             wait=library.address("stream_wait"),
             stream=library.stream.place.value,
-            steps=ctypes.addressof(self._steps),
-            count=len(self._steps),
+            steps=ctypes.addressof(self._steps) + first * ctypes.sizeof(Step),
+            count=end - first,
             operands=len(names),
         )
 

@@ -35,10 +35,14 @@ class Mean(Layer):
         batch, steps, _ = inputs[0].shape
         self.share = np.full((batch, steps), 1 / steps, np.float32)
         if len(inputs) > 1:
-            real = inputs[1] != 0
+            real = self.real(inputs[1])
             self.share[...] = real / np.maximum(real.sum(axis=1, keepdims=True), 1)
         self.do(self.row("forward"), "reduction", self._forward, inputs[0])
         return self.z
+
+    def real(self, ids: Any) -> Any:
+        """Return which steps are no padding."""
+        return ids != 0
 
     def _forward(self, x: Any) -> None:
         order = slice(None) if self.model.order is None else self.model.order(x.shape[1])
@@ -73,6 +77,7 @@ class Recurrent(Layer):
         self.states, self.before = aligned((self.batch, steps, self.hidden)), aligned((self.batch, steps, self.hidden))
         self.product, self.slope = aligned((self.batch, wide[2])), aligned((self.batch, self.hidden))
         self.steps, self.prefix = range(steps)[:: -1 if reverse else 1], "reverse_" * reverse
+        self.end, self.begins = -1, np.zeros_like(self.slope)  # which step's state is the last; the first state
 
     def weight(self, name: str) -> Any:
         return super().weight(self.prefix + name)
@@ -91,13 +96,13 @@ class Recurrent(Layer):
         self.x = flat(inputs[0])
         self.multiply("forward", self.x, self.weight("weight"), flat(self.sums))
         self.do(self.row("forward"), CELL, self._begin)
-        h = np.zeros_like(self.slope)
+        h = self.begins
         for t in self.steps:
             self.before[:, t] = h
             self.state_product(h)
             self.do(self.row("forward"), CELL, self.cell, t, self.sums[:, t], h)
             h = np.ascontiguousarray(self.states[:, t])
-        np.copyto(self.z, h if self.spec["last"] else self.states)
+        np.copyto(self.z, self.states[:, self.steps[self.end]] if self.spec["last"] else self.states)
         return self.z
 
     def state_product(self, h: Any) -> None:
@@ -111,10 +116,10 @@ class Recurrent(Layer):
     def backward(self, dz: Any) -> Any:
         self.begin_backward()
         dh = np.zeros_like(self.slope)
-        for number, t in enumerate(reversed(self.steps)):
+        for t in reversed(self.steps):
             if not self.spec["last"]:
                 dh += dz[:, t]
-            elif number == 0:
+            elif t == self.steps[self.end]:
                 dh += dz
             rest = self.do(self.row("gradient"), CELL, self.back, t, dh)
             self.state_gradient(t)
@@ -153,6 +158,7 @@ class Lstm(Recurrent):
     def __init__(self, model: Any, spec: dict[str, Any], reverse: bool = False) -> None:
         super().__init__(model, spec, reverse)
         self.memory, self.top = aligned(self.states.shape), aligned(self.states.shape)
+        self.begins_memory = np.zeros_like(self.slope)
 
     def cell(self, t: int, sums: Any, h: Any) -> None:
         sums += self.product
@@ -161,21 +167,23 @@ class Lstm(Recurrent):
         for gate in (i, f, o):
             sigmoid(gate)
         np.tanh(g, out=g)
-        earlier = t - self.steps.step
         np.multiply(i, g, out=self.memory[:, t])
-        if earlier in self.steps:
-            self.memory[:, t] += f * self.memory[:, earlier]
+        self.memory[:, t] += f * self.earlier(t)
         np.tanh(self.memory[:, t], out=self.top[:, t])
         np.multiply(o, self.top[:, t], out=self.states[:, t])
+
+    def earlier(self, t: int) -> Any:
+        """Return the memory before step t."""
+        before = t - self.steps.step
+        return self.memory[:, before] if before in self.steps else self.begins_memory
 
     def begin_backward(self) -> None:
         self.dc = np.zeros_like(self.slope)
 
     def back(self, t: int, dh: Any) -> Any:
         i, f, g, o = (self.gate(self.sums[:, t], at) for at in range(4))
-        top, earlier = self.top[:, t], t - self.steps.step
+        top, memory = self.top[:, t], self.earlier(t)
         self.dc += dh * o * (1 - top * top)
-        memory = self.memory[:, earlier] if earlier in self.steps else np.float32(0)
         di, dg = self.dc * g * i * (1 - i), self.dc * i * (1 - g * g)
         df, do = self.dc * memory * f * (1 - f), dh * top * o * (1 - o)
         self.dc *= f

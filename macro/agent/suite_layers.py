@@ -324,4 +324,3 @@ class Norm(numpy_images.Norm):
 
 
 BUILDERS = {"dense": Dense, "conv": Conv, "pool": Pool, "norm": Norm}
-KINDS = {kind: activated(builder) for kind, builder in dict(numpy_images.KINDS, **BUILDERS).items()}

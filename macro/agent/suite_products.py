@@ -58,6 +58,8 @@ CANDIDATES = {
     "activation": ("c",),
     "optimizer": ("c",),
     "softmax": ("c",),
+    "gather": ("c", "c-scatter"),
+    "recurrent": ("c-batched", "onednn"),
 }
 LIBRARIES = ("numpy", "scipy", "mkl", "torch", "onednn-cpu-gomp", "pyfftw")
 TALKS = re.compile("VERBOSE|PROFILE")  # variables that only make a library print messages
@@ -113,14 +115,18 @@ class Products:
 
     def prepared(self, problem: Any) -> Any:
         """Return the fastest variant's kernel, prepared to be bound to buffers."""
+        return find(problem.op, self.fastest(problem)).prepare(problem, self.device, self.setting)
+
+    def fastest(self, problem: Any) -> str:
+        """Return the name of the fastest variant."""
         if problem.name not in CHOSEN:
-            candidates = self.candidates[problem.op]
+            candidates = [x for x in self.candidates[problem.op] if not find(problem.op, x).accepts(problem)]
             CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
             CHOSEN.update(_stored(self.kept))  # the first process to store a choice wins
             with contextlib.suppress(OSError):  # a lost choice costs another measurement and proof
                 state.write(self.kept, json.dumps(CHOSEN))
         USED[problem.name] = CHOSEN[problem.name]
-        return find(problem.op, USED[problem.name]).prepare(problem, self.device, self.setting)
+        return USED[problem.name]
 
     def _best(self, problem: Any) -> str:
         """Return the name of the fastest candidate. Raises NotImplementedError if no candidate runs."""

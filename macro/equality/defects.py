@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels.devices.cpu import cores
 from kernels.errors import SuiteError
@@ -16,7 +16,7 @@ from macro.equality.answer import Answer, ask, norm, relative
 from macro.frameworks import find as framework
 from macro.networks import find, names
 from macro.networks.base import LOSSES
-from macro.networks.layers import Shortcut
+from macro.networks.layers import Recurrent, Shortcut
 from macro.processes import job
 from macro.processes.job import Setting
 from reports import units
@@ -35,6 +35,8 @@ SHOWN = 3  # names in a sentence
 def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Path) -> str | None:
     """Return the defect that explains this answer, or None; `folder`: of the weights and data of both."""
     given = job.files(batch, folder)
+    if wrong := _of_the_batch(answer, network, batch):
+        return wrong
     if answer.built["parameters"] != want.built["parameters"] or answer.wide:
         return _of_the_structure(answer, want, network, batch)
     return (
@@ -42,6 +44,17 @@ def name(answer: Answer, want: Answer, network: Network, batch: int, folder: Pat
         or _of_the_update(answer, want, network, given)
         or _of_the_layers(answer, want, network, batch, folder)
     )
+
+
+def _of_the_batch(answer: Answer, network: Network, batch: int) -> str | None:
+    """Return what was counted in place of sequences, if that explains the answer's batch."""
+    given, steps = answer.built.get("batch"), network.input[0]
+    if len(network.input) > 2 or not any(isinstance(x, Recurrent) for x in network.layers) or given == batch:
+        return None
+    if given == steps:
+        return "swapped axes (batch and steps)"
+    counts = {batch // steps: "words counted for sequences", batch * steps: "words counted for sequences"}
+    return counts.get(given) if isinstance(given, int) else None
 
 
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:
@@ -71,6 +84,8 @@ def _of_the_parameters(
     known = {_owner(x) for x in wanted} - around
     if biases := {x for x in more if x.endswith(".bias") and _owner(x) in known}:
         yield f"biases too many ({_some(biases)})"
+    if doubled := {_owner(x) for x in more if x.endswith("state_bias")}:
+        yield f"double bias ({_some(doubled)})"
     if inputs := {x for x in more if built[x] in (network.features, batch * network.features)}:
         yield f"trainable input ({_some(inputs)})"
     if not more and not gone:  # of other sizes
@@ -95,22 +110,30 @@ def _of_the_layers(answer: Answer, want: Answer, network: Network, batch: int, f
     """Return the defect with which NumPy's answer agrees with this answer, or None."""
     counts = mistakes.counts(network)
     alike = [(f"another network ({x.name})", x) for x in _siblings(network) if x.loss == network.loss]
-    for defect, changed in [*mistakes.suspects(network), *alike]:
+    changes: list[tuple[str, Network, dict[str, Any]]] = [
+        (defect, changed, {}) for defect, changed in [*mistakes.suspects(network), *alike]
+    ]
+    knobs = [(defect, network, dict(wrong)) for defect, wrong in mistakes.in_sequences(network).items()]
+    for defect, changed, wrong in [*changes, *knobs]:
         if mistakes.counts(changed) != counts:
             continue
         try:  # gradients suffice; the given dropout masks may not fit
-            suspect = ask(framework("numpy"), changed, batch, Setting(cores()), folder, counts=())
+            setting = Setting(cores(), knobs=wrong)
+            suspect = ask(framework("numpy"), changed, batch, setting, folder, counts=())
         except SuiteError:
             continue
-        if abs(suspect.losses[0] - want.losses[0]) < ALIKE * abs(want.losses[0]):
-            continue
-        if abs(suspect.losses[0] - answer.losses[0]) < ALIKE * abs(suspect.losses[0]) and all(
-            name in answer.arrays and _alike(answer.arrays[name], array, NEAR)
-            for name, array in suspect.arrays.items()
-            if name.startswith("gradient.") and norm(array) > LEAST
-        ):
+        if _computes(suspect, answer) and not _computes(suspect, want):
             return defect
     return None
+
+
+def _computes(suspect: Answer, other: Answer) -> bool:
+    """Return whether two answers have the same loss and gradients."""
+    return abs(suspect.losses[0] - other.losses[0]) < ALIKE * abs(suspect.losses[0]) and all(
+        name in other.arrays and _alike(other.arrays[name], array, NEAR)
+        for name, array in suspect.arrays.items()
+        if name.startswith("gradient.") and norm(array) > LEAST
+    )
 
 
 def _of_the_loss(answer: Answer, want: Answer, network: Network, given: dict[str, str]) -> str | None:

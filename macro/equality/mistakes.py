@@ -1,4 +1,4 @@
-"""Variants of a network with a common mistake: wrong pooling rounding or padding, frozen batch norm."""
+"""Variants of a network with a common mistake: wrong pooling rounding or padding, frozen batch norm, another cell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from macro.networks.base import Network
 from macro.networks.layer import Layer, Node
-from macro.networks.layers import BatchNorm, Convolution, Pool
+from macro.networks.layers import BatchNorm, Convolution, Pool, Recurrent
 
 Fields: TypeAlias = Mapping[str, Any]
 ALONE = 5  # most affected layers for which a mistake is also tried in each layer alone
@@ -49,6 +49,16 @@ def _with(network: Network, defect: str, layers: Sequence[Layer]) -> Iterator[tu
             yield defect, changed
 
 
+def in_sequences(network: Network) -> Mapping[str, Fields]:
+    """Return NumPy's knobs for mistakes in a network of sequences, by name; {} for other networks."""
+    return SEQUENCES if any(isinstance(x, Recurrent) for x in network.layers) else {}
+
+
+def _other_reset(layer: Recurrent, node: Node) -> Fields:
+    """Reset the state before the product instead of behind it, or the other way around."""
+    return {"cell": {"gru": "gru-before", "gru-before": "gru"}.get(layer.cell, layer.cell)}
+
+
 def _padded(more: int) -> Callable[[Convolution, Node], Fields]:
     """Return a mistake that pads each side by `more` additional zeros."""
     return lambda layer, node: (
@@ -84,4 +94,15 @@ MISTAKES: dict[str, tuple[type[Layer], Callable[[Any, Node], Fields]]] = {
     "wrong padding (none)": (Convolution, lambda layer, node: {"pad": 0, "pads": ()}),
     "wrong padding (one more on each side)": (Convolution, _padded(1)),
     "wrong padding (one less on each side)": (Convolution, _padded(-1)),
+    "wrong reset of the GRU": (Recurrent, _other_reset),
+    "missing forget bias": (Recurrent, lambda layer, node: {"forget": 0.0} if layer.forget else {}),
+    "forget bias of 1": (
+        Recurrent,
+        lambda layer, node: {} if layer.forget or layer.cell != "lstm" else {"forget": 1.0},
+    ),
 }  # the kind of layer, and the fields that are wrong
+SEQUENCES: Mapping[str, Fields] = {
+    "swapped axes (batch and steps)": {"mistake": "swapped"},
+    "length off by one (without the last step)": {"mistake": "short"},
+    "state not reset between passes": {"mistake": "carried"},
+}

@@ -17,6 +17,7 @@ import numpy_optimizers
 import suite_device
 import suite_layers
 import suite_products
+import suite_sequences
 import torch_device
 
 from kernels.build import compiler
@@ -24,7 +25,7 @@ from kernels.build import compiler
 ROWS = {"kernels-only": {"chooses": True}}  # times kernels, so nothing may run beside it
 RECIPE: dict[str, Any] = {}
 DEVICES = ("cpu", "cuda", "fake")
-KINDS, LOSSES, OPTIMIZERS = suite_layers.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
+KINDS, LOSSES, OPTIMIZERS = suite_sequences.KINDS, numpy_losses.KINDS, numpy_optimizers.KINDS
 
 
 def _numpy() -> Any:
@@ -86,7 +87,13 @@ class Model(plain.Model):  # type: ignore[misc, name-defined]
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.products, self.stepping = suite_products.Products(job), False
+        recurrent = [x for x in job["network"]["layers"] if x["kind"] == "recurrent"]
+        turned = suite_sequences.TURNED
+        self.turned = {f"{x['name']}.{name}" for x in recurrent for name in x["parameters"] if name.endswith(turned)}
         super().__init__(job)
+
+    def lying(self, name: str, array: Any) -> Any:
+        return array.T if name in self.turned else array
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
         if plan["loss"] == "softmax" and not self.products.on_gpu:

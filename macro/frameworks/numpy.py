@@ -11,6 +11,7 @@ import numpy as np
 import numpy_images
 import numpy_layers
 import numpy_losses
+import numpy_mistaken
 import numpy_optimizers
 import numpy_sequences
 import recorder
@@ -58,7 +59,7 @@ def build(job: dict[str, Any]) -> Any:
     """Return the model; knobs perturb it to measure the bounds of equal work.
 
     `order`: another order of the terms of every sum. `shares`: a factor on the softmax. `elsewhere`: epsilon added at
-    another place in an optimizer's formula, as in other libraries.
+    another place in an optimizer's formula, as in other libraries. `mistake`: one of numpy_mistaken.
     """
     knobs = job["knobs"]
     return Model(job, ORDERS.get(knobs.get("order")), knobs.get("shares"))
@@ -81,7 +82,7 @@ class Model(numpy_layers.Products):
 
     def __init__(self, job: dict[str, Any], order: Any = None, shares: Any = None) -> None:
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
-            self.weights = {name: numpy_layers.copied(weights[name]) for name in weights.files}
+            self.weights = {name: numpy_layers.copied(self.lying(name, weights[name])) for name in weights.files}
             x, self.labels = (numpy_layers.copied(data[name]) for name in ("x", "labels"))
         self.batch, self.order = len(self.labels), order  # order of the terms of each sum, or None
         self.do = recorder.Steps()
@@ -90,11 +91,16 @@ class Model(numpy_layers.Products):
         self.optimizer = self.pick_optimizer(plan)
         self.grads = {name: numpy_layers.aligned(w.shape) for name, w in self.weights.items()}
         self.values = {"input": x}  # and each layer's output
-        self.layers = [self.builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
+        builders = {**self.builders, **numpy_mistaken.KINDS.get(job["knobs"].get("mistake"), {})}
+        self.layers = [builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
         self.dz: Any = None  # gradient of the outputs, if backward needs the outputs too
         self.sums: dict[str, Any] = {}  # {layer whose output several layers use: sum of gradients}
         self.clock = device_clocks.Played() if job.get("device") == "fake" else None
+
+    def lying(self, name: str, array: Any) -> Any:
+        """Return a weight, or its gradient, as this model stores it, and back: transposed, or as it is."""
+        return array
 
     def pick_loss(self, plan: dict[str, Any], shares: Any) -> Any:
         return LOSSES[plan["loss"]](self.labels, plan["layers"][-1]["out"][-1], shares)
@@ -158,10 +164,10 @@ class Model(numpy_layers.Products):
 
     def gradients(self) -> dict[str, Any]:
         self.gradient()
-        return {name: numpy_layers.host(array) for name, array in self.grads.items()}
+        return {name: numpy_layers.host(self.lying(name, array)) for name, array in self.grads.items()}
 
     def parameters(self) -> dict[str, Any]:
-        return {name: numpy_layers.host(array) for name, array in self.weights.items()}
+        return {name: numpy_layers.host(self.lying(name, array)) for name, array in self.weights.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the running statistics of layers, by name."""

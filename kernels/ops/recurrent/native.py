@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,22 @@ def prepare(
 
     `once`: gradients of inputs and weights in one product over all steps; `packed`: a step leaves out sequences that
     have ended, where others compute padding."""
+    bind = _prepared(problem, device, setting, (problem.want,), formulation, once, packed)
+    return lambda buffers: bind(buffers)[0]
+
+
+def passes(problem: Recurrent, device: Any, setting: Setting) -> Callable[[Sequence[Array]], list[Launch]]:
+    """Prepare a step as two launches, forward and gradients, with the product of all inputs at once."""
+    return _prepared(problem, device, setting, ("forward", "gradient"), "batched", once=True, packed=False)
+
+
+def _prepared(
+    problem: Recurrent, device: Any, setting: Setting, parts: Sequence[str], formulation: str, once: bool, packed: bool
+) -> Callable[[Sequence[Array]], list[Launch]]:
+    """Prepare launches of parts of recurrent.c, which share their memory."""
     blas = openblas.load("numpy")
     blas.use(setting.threads)
-    function = maths.address(SOURCE, f"recurrent_{problem.want}")
+    functions = [maths.address(SOURCE, f"recurrent_{part}") for part in parts]
     rooms = {name: device.allocate(4 * max(1, count)) for name, count in _sizes(problem, formulation, once).items()}
     np.copyto(rooms["zeros"].view("f4"), 0)
     fields = {name: room.ctypes.data for name, room in rooms.items()}
@@ -50,8 +63,9 @@ def prepare(
     names = [operand.name for operand in problem.operands()]
     workspace = sum(room.nbytes for room in rooms.values())
 
-    def bind(buffers: Sequence[Array]) -> Launch:
-        return launch(function, Argument(**fields), names, buffers, workspace=workspace, keep=(rooms,))
+    def bind(buffers: Sequence[Array]) -> list[Launch]:
+        how = {"workspace": workspace, "keep": (rooms,)}
+        return [launch(function, Argument(**fields), names, buffers, **how) for function in functions]
 
     return bind
 

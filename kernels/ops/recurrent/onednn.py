@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernels.launch import Bind
+from kernels.launch import Bind, Launch
 from kernels.libs import onednn
 from kernels.libs.onednn import ONEDNN, Handle, OneDnn
 from kernels.libs.onednn_chain import Call, Chain
 from kernels.ops.recurrent.problem import Recurrent
+from kernels.problem import Array
 from kernels.setting import Setting
 from kernels.variant import DEFAULT, Variant, row
 
@@ -25,6 +27,15 @@ ZERO = ctypes.c_float(0)  # of activations that have parameters
 
 def prepare(problem: Recurrent, device: Any, setting: Setting) -> Bind:
     """Prepare the forward primitive, in a step also the backward one."""
+    return _chain(problem, device, setting).bound
+
+
+def passes(problem: Recurrent, device: Any, setting: Setting) -> Callable[[Sequence[Array]], list[Launch]]:
+    """Prepare a step as two launches, forward and gradients."""
+    return _chain(problem, device, setting).parts
+
+
+def _chain(problem: Recurrent, device: Any, setting: Setting) -> Chain:
     library = onednn.load()
     library.limit(setting.threads)
     stored = _stored(library, problem)
@@ -35,7 +46,7 @@ def prepare(problem: Recurrent, device: Any, setting: Setting) -> Bind:
     if problem.step:
         reads, rooms = {**READS, 17: "y", 145: "dy"}, {**states, WORKSPACE: "workspace"}
         calls.append(Call(_backward(library, problem, stored, forward), reads, GRADIENTS, rooms))
-    return Chain(library, device, stored, calls).bound
+    return Chain(library, device, stored, calls)
 
 
 def _stored(library: OneDnn, problem: Recurrent) -> dict[str, Handle]:

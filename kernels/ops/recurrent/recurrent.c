@@ -367,11 +367,10 @@ static void shift(const problem *p)
     }
 }
 
-void recurrent_step(const problem *p)
+void recurrent_gradient(const problem *p) /* after recurrent_forward, whose gates it overwrites */
 {
     int64_t e = p->inputs, n = p->hidden, all = p->count * n, every = p->steps * p->batch;
     rows w = {p->w, e}, dw = {p->dw, e}, whole = {p->gates, all}, kept = {p->kept, n};
-    recurrent_forward(p);
     memset(p->dh, 0, sizeof(float) * p->batch * n);
     memset(p->dc, 0, sizeof(float) * p->batch * n);
     memset(p->db, 0, sizeof(float) * (all + (p->cell == GRU) * n));
@@ -392,4 +391,10 @@ void recurrent_step(const problem *p)
     product(p, NO_TRANS, NO_TRANS, every, e, all, whole, w, 0, (rows){p->dx, e});
     product(p, TRANS, NO_TRANS, all, e, every, whole, (rows){p->x, e}, 0, dw);
     of_recurrent(p, every, whole, (rows){p->shifted, n}, kept, 0);
+}
+
+void recurrent_step(const problem *p)
+{
+    recurrent_forward(p);
+    recurrent_gradient(p);
 }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels.catalog import find as find_variant
 from kernels.ops.recurrent import lengths
 from macro.equality import proof
 from macro.frameworks import find, home, interpreter, names, remedy
@@ -57,16 +58,40 @@ NETWORKS = {
 BEFORE = net("reset before", TABLE, *(Recurrent(name=x, hidden=7, cell="gru-before", last=x == "s") for x in "rs"), OUT)
 
 
-@pytest.mark.usefixtures("with_torch", "own_state")
-@pytest.mark.parametrize("name", list(NETWORKS))
-def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
-    network = replace(NETWORKS[name], layers=tuple(x for x in NETWORKS[name].layers if not isinstance(x, Dropout)))
-    ours, theirs = (build(framework, network, tmp_path) for framework in ("numpy", "pytorch"))
+def assert_numpys(framework: str, network: Network, folder: Path) -> None:
+    """Assert that a framework does NumPy's work, dropout apart."""
+    network = replace(network, layers=tuple(x for x in network.layers if not isinstance(x, Dropout)))
+    ours, theirs = (build(name, network, folder) for name in ("numpy", framework))
     assert ours.work()["parameters"] == theirs.work()["parameters"]
     for model in (ours, theirs):
         model.step()
     assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-5)
     assert_same(theirs.gradients(), ours.gradients(), atol=1e-6)
+    assert_same(theirs.parameters(), ours.parameters(), atol=1e-6)
+
+
+@pytest.mark.usefixtures("with_torch", "own_state")
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
+    assert_numpys("pytorch", NETWORKS[name], tmp_path)
+
+
+@pytest.mark.usefixtures("beside", "own_state")
+@pytest.mark.parametrize("network", [*NETWORKS.values(), BEFORE], ids=lambda x: x.name)
+def test_kernels_only_and_numpy_are_the_same(network: Network, tmp_path: Path) -> None:
+    assert_numpys("kernels-only", network, tmp_path)
+
+
+@pytest.mark.usefixtures("beside", "own_state")
+@pytest.mark.parametrize("name", ["lstm", "forget bias", "both directions", "rnn"])
+def test_onednn_in_two_launches_is_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import suite_products  # of macro/agent
+
+    if reason := find_variant("recurrent", "onednn").missing():
+        pytest.skip(reason)
+    monkeypatch.setitem(suite_products.CANDIDATES, "recurrent", ("onednn",))
+    assert_numpys("kernels-only", NETWORKS[name], tmp_path)
+    assert "onednn" in suite_products.USED.values()
 
 
 ENVIRONMENTS = home()

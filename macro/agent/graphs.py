@@ -23,6 +23,17 @@ def work_kinds(layers: list[dict[str, Any]]) -> dict[str, Any]:
     return {spec["name"]: WORK_KINDS[spec["kind"]] for spec in layers if spec["kind"] in WORK_KINDS}
 
 
+def whole(served: list[str], layers: list[dict[str, Any]]) -> str | None:
+    """Return the kind of work of rows of a recurrent layer or an embedding, whose products have no column of their own.
+
+    None for rows of other layers, of several, and of updates.
+    """
+    owners = {spec["name"]: spec["kind"] for spec in layers if spec["kind"] in ("recurrent", "embedding")}
+    ends = (" forward", " gradient")
+    kinds = {owners.get(row.rpartition(" ")[0], "") if row.endswith(ends) else "" for row in served}
+    return WORK_KINDS.get(kinds.pop()) if len(kinds) == 1 else None
+
+
 def forks(layers: list[dict[str, Any]]) -> set[str]:
     """Return the layers whose output several layers use, so that its gradients are summed."""
     taken = [name for spec in layers for name in spec["after"]]

@@ -180,7 +180,7 @@ def test_it_goes_on_where_it_was_stopped(
 def test_of_the_first_text_all_rows_have_steps_and_three_have_passes() -> None:
     asked = command.request(["shi7"])
     assert [x.plan.network.name for x in asked.cells[::3]] == [line.network for line in asked.table.lines]
-    assert [x.plan.batch for x in asked.cells[::3]] == [64, 16, 16, 1024, 1024, 128]
+    assert [x.plan.batch for x in asked.cells[::3]] == [64, 16, 16, 1024, 1024, 128, 128]
     counts = [count for count in asked.table.threads if count <= cores()]
     steps, *passes = asked.cells[:3]
     assert len(steps.entries) == 13 * len(counts) and steps.plan.phase == "step"

@@ -42,6 +42,27 @@ def test_pieces_that_nothing_names_are_of_what_alone_uses_them() -> None:
     assert hlo.products(PIECES) == {"filters"}
 
 
+def test_products_of_a_recurrent_layer_are_of_its_cell() -> None:
+    import graphs
+    import tf_rows
+
+    layers = [
+        {"name": name, "kind": kind, "activation": "none", "parameters": {"weight": [2, 2]}, "first": False}
+        for name, kind in (("table", "embedding"), ("lstm", "recurrent"), ("out", "dense"))
+    ]
+    kinds = {
+        "lstm/MatMul_3": (["lstm forward"], "recurrent cell"),
+        "gradient_tape/lstm/MatMul/MatMul_1": (["lstm gradient"], "recurrent cell"),
+        "table/embedding_lookup": (["table forward"], "embedding"),
+        "out/MatMul": (["out forward"], None),
+    }
+    for name, (served, column) in kinds.items():
+        kind = "MatMul" if "MatMul" in name else "ResourceGather"
+        assert tf_rows.tell({}, layers, (tf_rows.KERNELS, kind, name)) == (served, column)
+    assert graphs.whole(["lstm update"], layers) is None
+    assert graphs.whole(["lstm gradient", "out wgrad"], layers) is None
+
+
 @pytest.mark.parametrize(
     ("opcodes", "kind"),
     [

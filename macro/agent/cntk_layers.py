@@ -5,9 +5,11 @@ W and b after the first call, or None.
 """
 
 import layouts  # beside this file
+import numpy as np
 
 LOW = -3.4e38  # padding below all elements of an image, for maxima
-VARIABLES = {"weight": "W", "bias": "b"}
+VARIABLES = {"weight": "W", "bias": "b", "recurrent": "H"}
+REVERSE = "reverse_"
 
 
 def dense(cntk, spec):
@@ -62,7 +64,57 @@ def dropout(cntk, spec):
     return (lambda x: x * spec["given"]), None
 
 
+def embedding(cntk, spec):
+    layer = cntk.layers.Embedding(spec["width"], init=0.0)
+    return layer, layer
+
+
+def mean(cntk, spec):
+    """Build a mean over the steps that a sequence has: padding is none of them."""
+
+    def averaged(x, *ids):
+        ones = cntk.sequence.reduce_sum(cntk.reduce_sum(x, axis=0) * 0 + 1)
+        return cntk.sequence.reduce_sum(x) / ones
+
+    return averaged, None
+
+
+def recurrent(cntk, spec):
+    if spec["cell"] not in ("lstm", "rnn") or spec["biases"] > 1 or spec["forget"]:
+        raise NotImplementedError("CNTK has no cell %s with %d biases" % (spec["cell"], spec["biases"]))
+    kind = cntk.layers.LSTM if spec["cell"] == "lstm" else cntk.layers.RNNStep
+    cells = [kind(spec["hidden"], activation=cntk.tanh, init=0.0) for _ in range(1 + spec["bidirectional"])]
+
+    def ran(x):
+        states = []
+        for cell, backwards in zip(cells, (False, True)):
+            y = cntk.layers.Recurrence(cell, go_backwards=backwards)(x)
+            end = cntk.sequence.first if backwards else cntk.sequence.last
+            states.append(end(y) if spec["last"] else y)
+        return cntk.splice(*states) if spec["bidirectional"] else states[0]
+
+    return ran, cells
+
+
+def lying(spec, name, array):
+    """Return an LSTM's weights in the order of gates i g f o, and back in i f g o; others as they are."""
+    if spec["kind"] != "recurrent" or spec["cell"] != "lstm":
+        return array
+    i, second, third, o = np.split(array, 4, axis=-1)
+    return np.concatenate((i, third, second, o), axis=-1)
+
+
+def held(spec, holder, name):
+    """Return the parameter of a layer with the suite's name."""
+    if spec["kind"] == "embedding":
+        return holder.E
+    if spec["kind"] == "recurrent":
+        holder, name = holder[name.startswith(REVERSE)], name.replace(REVERSE, "")
+    return getattr(holder, VARIABLES[name])
+
+
 KINDS = dict((builder.__name__, builder) for builder in (dense, conv, pool, lrn, dropout))
+KINDS.update((builder.__name__, builder) for builder in (embedding, mean, recurrent))
 KINDS.update(
     add=lambda cntk, spec: ((lambda a, b: a + b), None),
     concat=lambda cntk, spec: ((lambda *given: cntk.splice(*given, axis=0)), None),
@@ -115,12 +167,12 @@ def _padded(cntk, x, around, value):
 
 def network(cntk, layers, x):
     """Return the logits for the input `x`, and the parameters by the suite's names."""
-    activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu}
+    activations = {"sigmoid": cntk.sigmoid, "relu": cntk.relu, "tanh": cntk.tanh}
     values, parameters = {"input": x}, {}
     for spec in layers:
         call, holder = KINDS[spec["kind"]](cntk, spec)
         y = call(*[values[name] for name in spec["after"]])
         for name in spec["parameters"]:
-            parameters["%s.%s" % (spec["name"], name)] = getattr(holder, VARIABLES[name])
+            parameters["%s.%s" % (spec["name"], name)] = held(spec, holder, name)
         values[spec["name"]] = y if spec["activation"] == "none" else activations[spec["activation"]](y)
     return values[layers[-1]["name"]], parameters

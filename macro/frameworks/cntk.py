@@ -85,24 +85,35 @@ class Model(object):
         import cntk
 
         self.cntk, self.batch = cntk, job["batch"]
-        layers = job["network"]["layers"]
-        features = cntk.input_variable(tuple(job["network"]["input"]))
-        count, sparse = layers[-1]["out"][0], job["network"]["loss"] == "softmax"
-        classes = cntk.input_variable(count, is_sparse=sparse)
+        layers, shape = job["network"]["layers"], job["network"]["input"]
+        ids = [x["rows"] for x in layers if x["kind"] == "embedding"]
+        if ids or len(shape) == 2:  # sequences
+            features = cntk.sequence.input_variable(ids[0] if ids else shape[1], is_sparse=bool(ids))
+        else:
+            features = cntk.input_variable(tuple(shape))
+        count, sparse, steps = layers[-1]["out"][-1], job["network"]["loss"] == "softmax", layers[-1]["out"][:-1]
+        variable = cntk.sequence.input_variable if steps else cntk.input_variable
+        classes = variable(count, is_sparse=sparse)
+        self.losses = self.batch * (steps[0] if steps else 1)
         x, self.p = cntk_layers.network(cntk, layers, features)
+        by_name = dict((spec["name"], spec) for spec in layers)
+        self.form = lambda name, array: cntk_layers.lying(by_name[name.rpartition(".")[0]], name, array)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             for name, parameter in self.p.items():
-                parameter.value = weights[name].reshape(parameter.shape)
+                parameter.value = self.form(name, weights[name]).reshape(parameter.shape)
             labels = numpy_losses.wanted(job["network"], data["labels"], np.int64)
-            self.inputs = {features: cntk.Value(np.ascontiguousarray(data["x"]))}
+            self.words = _words(data["x"], layers) if ids else None
+            value = cntk.Value.one_hot(self.words, ids[0]) if ids else cntk.Value(np.ascontiguousarray(data["x"]))
+            self.inputs = {features: value}
             self.shapes = dict((name, weights[name].shape) for name in self.p)
         given = dict((spec["given"], np.ascontiguousarray(spec["mask"])) for spec in layers if "given" in spec)
         self.inputs.update((variable, cntk.Value(mask)) for variable, mask in given.items())
+        self.features, self.ids = features, ids[0] if ids else 0
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
         self.logits, self.criterion = x, LOSSES[job["network"]["loss"]](cntk, x, classes)
         make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
-        learner = make(cntk, x.parameters, job["network"], self.batch)
+        learner = make(cntk, x.parameters, job["network"], self.losses)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])
 
     def work(self):
@@ -122,7 +133,12 @@ class Model(object):
         return self.logits.eval(self.inputs, as_numpy=False)
 
     def outputs(self):
-        return self.forward().asarray().reshape(self.batch, -1)
+        values = self.logits.eval(self.inputs)
+        return np.array(values).reshape((self.batch,) + self._shape())
+
+    def _shape(self):
+        """Return the shape of a sample's outputs."""
+        return (self.losses // self.batch, -1) if self.losses > self.batch else (-1,)
 
     def gradient(self):
         return self.criterion.grad(self.both, wrt=list(self.p.values()), as_numpy=False)
@@ -131,11 +147,26 @@ class Model(object):
         self.trainer.train_minibatch(self.both)
 
     def loss(self):
-        return float(self.criterion.eval(self.both).astype("float64").mean())
+        return float(np.array(self.criterion.eval(self.both)).astype("float64").mean())
 
     def gradients(self):
-        gradients = self.criterion.grad(self.both, wrt=list(self.p.values()))
-        return dict((name, gradients[w].reshape(self.shapes[name]) / self.batch) for name, w in self.p.items())
+        criterion, given = self.criterion, self.both
+        if self.words:  # as rows of numbers: CNTK cannot give out a gradient that only some rows of a table have
+            dense = self.cntk.sequence.input_variable(self.ids)
+            given = dict((x, value) for x, value in given.items() if x is not self.features)
+            inputs = dict([(x, x) for x in given] + [(self.features, dense)])
+            criterion = criterion.clone(self.cntk.CloneMethod.share, inputs)
+            given[dense] = [np.eye(self.ids, dtype=np.float32)[row] for row in self.words]
+        gradients = criterion.grad(given, wrt=list(self.p.values()))
+        by_name = dict((name, gradients[w].reshape(self.shapes[name]) / self.losses) for name, w in self.p.items())
+        return dict((name, self.form(name, array)) for name, array in by_name.items())
 
     def parameters(self):
-        return dict((name, w.value.reshape(self.shapes[name]).copy()) for name, w in self.p.items())
+        by_name = dict((name, w.value.reshape(self.shapes[name]).copy()) for name, w in self.p.items())
+        return dict((name, self.form(name, array)) for name, array in by_name.items())
+
+
+def _words(x, layers):
+    """Return the ids of each sequence, without the padding that a mean leaves out."""
+    padded = any(spec["kind"] == "mean" and "input" in spec["after"] for spec in layers)
+    return [[i for i in row if i or not padded] for row in x.tolist()]

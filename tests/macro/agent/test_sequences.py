@@ -98,7 +98,7 @@ ENVIRONMENTS = home()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [x for x in names() if x not in ("numpy", "cntk", "pytorch-compile")])
+@pytest.mark.parametrize("name", [x for x in names() if x not in ("numpy", "pytorch-compile")])
 def test_every_framework_does_equal_work(name: str, own_state: Path, tmp_path: Path) -> None:
     if ENVIRONMENTS.is_dir():
         (own_state / "environments").symlink_to(ENVIRONMENTS)
@@ -112,7 +112,7 @@ def test_every_framework_does_equal_work(name: str, own_state: Path, tmp_path: P
             lacks.append(network.name)
         else:
             assert verdict.equal, (network.name, verdict.why)
-    assert set(lacks) <= {"two biases", "forget bias", "reset before"}
+    assert set(lacks) <= {"two biases", "forget bias", "gru", "reset before"}
 
 
 def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:

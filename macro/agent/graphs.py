@@ -23,7 +23,7 @@ def work_kinds(layers: list[dict[str, Any]]) -> dict[str, Any]:
     return {spec["name"]: WORK_KINDS[spec["kind"]] for spec in layers if spec["kind"] in WORK_KINDS}
 
 
-def whole(served: list[str], layers: list[dict[str, Any]]) -> str | None:
+def work_kind(served: list[str], layers: list[dict[str, Any]]) -> str | None:
     """Return the kind of work of rows of a recurrent layer or an embedding, whose products have no column of their own.
 
     None for rows of other layers, of several, and of updates.

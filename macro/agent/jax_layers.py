@@ -133,7 +133,7 @@ class Kinds:
         joined: Callable[..., Any] = lambda arrays: np.concatenate(arrays, -1)  # noqa: E731
         ops = recurrent_cells.Ops(self.jax.nn.sigmoid, np.tanh, lambda x, parts: np.split(x, parts, -1), joined)
 
-        def one(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+        def way(p: dict[str, Any], x: Any, reverse: bool) -> Any:
             def step(carried: Any, above: Any) -> Any:
                 h, c = call(ops, spec, p, above, *carried)
                 return (h, c), None if spec["last"] else h
@@ -144,7 +144,7 @@ class Kinds:
             return h if spec["last"] else states.swapaxes(0, 1)
 
         def recurred(p: dict[str, Any], state: Any, x: Any) -> Any:
-            ways = [one(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            ways = [way(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
             return joined(ways) if len(ways) > 1 else ways[0], state
 
         return recurred

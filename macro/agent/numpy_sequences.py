@@ -275,8 +275,8 @@ class Bidirectional(Layer):
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
-        one = dict(spec, out=[*spec["out"][:-1], spec["hidden"]])
-        self.ways = [CELLS[spec["cell"]](model, one, reverse) for reverse in (False, True)]
+        single = dict(spec, out=[*spec["out"][:-1], spec["hidden"]])
+        self.ways = [CELLS[spec["cell"]](model, single, reverse) for reverse in (False, True)]
 
     def forward(self, inputs: list[Any]) -> Any:
         states = [way.forward(inputs) for way in self.ways]

@@ -133,7 +133,7 @@ class Kinds:
         joined: Callable[..., Any] = lambda arrays: tf.concat(arrays, -1)  # noqa: E731
         ops = recurrent_cells.Ops(tf.sigmoid, tf.tanh, lambda x, parts: tf.split(x, parts, -1), joined)
 
-        def one(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+        def way(p: dict[str, Any], x: Any, reverse: bool) -> Any:
             rows = tf.matmul(tf.reshape(x, (-1, spec["in"][0][1])), p["weight"])
             sums = tf.nn.bias_add(rows, recurrent_cells.bias(spec, p))
             above = tf.unstack(tf.reshape(sums, (-1, steps, sums.shape[1])), axis=1)
@@ -145,7 +145,7 @@ class Kinds:
             return h if spec["last"] else tf.stack(states[::-1] if reverse else states, axis=1)
 
         def recurred(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
-            ways = [one(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            ways = [way(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
             return joined(ways) if len(ways) > 1 else ways[0]
 
         return recurred

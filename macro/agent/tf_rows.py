@@ -86,7 +86,7 @@ def tell(by_module: dict[str, Any], layers: list[dict[str, Any]], what: Any) -> 
         return list(what[1]), column(list(what[1]), what[2])
     if what[0] == KERNELS:
         served = rows(what[2], what[1], layers)
-        return served, graphs.whole(served, layers) or column(served, what[1])
+        return served, graphs.work_kind(served, layers) or column(served, what[1])
     return by_module.get(what[0], {}).get(what[1], ([], None))
 
 

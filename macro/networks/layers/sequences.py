@@ -82,9 +82,9 @@ class Recurrent(Layer):
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
         wide = GATES[self.cell] * self.hidden
         weights = {"weight": (inputs[0][1], wide), "recurrent": (self.hidden, wide)}
-        one = {name: Parameter(shape, shape[0]) for name, shape in weights.items()}
-        one |= {name: Parameter((wide,)) for name in ("bias", "state_bias")[: self.biases]}
-        return one | {f"reverse_{name}": x for name, x in one.items() if self.bidirectional}
+        single = {name: Parameter(shape, shape[0]) for name, shape in weights.items()}
+        single |= {name: Parameter((wide,)) for name in ("bias", "state_bias")[: self.biases]}
+        return single | {f"reverse_{name}": x for name, x in single.items() if self.bidirectional}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
         """Return the GEMMs by role: with all inputs at once, and with the state in each step; their dgrad and wgrad."""
@@ -92,11 +92,11 @@ class Recurrent(Layer):
         every, wide, state = steps * batch, GATES[self.cell] * self.hidden, self.hidden
         dgrad = () if node.first else (Gemm(every, features, wide, "nt"),)
         wgrad = Gemm(features, wide, every, "tn"), Gemm(state, wide, every, "tn")
-        one = {
+        single = {
             "forward": (Gemm(every, wide, features, "nn"), *(Gemm(batch, wide, state, "nn"),) * steps),
             "gradient": (*dgrad, *(Gemm(batch, state, wide, "nt"),) * steps, *wgrad),
         }
-        return {role: problems * self.directions for role, problems in one.items()}
+        return {role: problems * self.directions for role, problems in single.items()}
 
     def bytes(self, node: Node, batch: int, role: str) -> float:
         """Return the bytes beside the GEMMs: sums of gates are read, gates and states written, and read again."""

@@ -59,8 +59,8 @@ def test_products_of_a_recurrent_layer_are_of_its_cell() -> None:
     for name, (served, column) in kinds.items():
         kind = "MatMul" if "MatMul" in name else "ResourceGather"
         assert tf_rows.tell({}, layers, (tf_rows.KERNELS, kind, name)) == (served, column)
-    assert graphs.whole(["lstm update"], layers) is None
-    assert graphs.whole(["lstm gradient", "out wgrad"], layers) is None
+    assert graphs.work_kind(["lstm update"], layers) is None
+    assert graphs.work_kind(["lstm gradient", "out wgrad"], layers) is None
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Sampling of a program's lines: how long the main thread's innermost line outside libraries has run.
 
 A call that holds the interpreter's lock delays the sample to its end, where the line is still the call's; so a sample
-stands for the time since the sample before. With `after`, only steps that already take so long are sampled, and each
-is put down to its longest line.
+stands for the time since the sample before. While a program is sampled, its threads hand over the lock sooner than
+usual: else a line of Python keeps it until a later line gives it up, to which the sample would go. With `after`, only
+steps that already take so long are sampled, from that moment on, and each is put down to its longest line.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any
 
 import names  # beside this file
 
-PERIOD, COARSE = 0.002, 0.01  # seconds between two samples; the second: at least, if only long steps are sampled
+PERIOD, COARSE = 0.002, 0.01  # seconds between two samples, and between two looks for a step
 MOST = 12  # lines that are reported
+SWITCH = 1e-4  # seconds until a thread has to hand over the lock
 
 
 class Lines:
@@ -37,12 +39,15 @@ class Lines:
 
     def start(self) -> None:
         """Begin to sample."""
+        self.usual = sys.getswitchinterval()
+        sys.setswitchinterval(min(self.usual, SWITCH))
         self.sampler.start()
 
     def stop(self) -> list[list[Any]]:
         """Return [file, line, function, source text, seconds, long steps] of the longest lines, the longest first."""
         self.over.set()
         self.sampler.join()
+        sys.setswitchinterval(self.usual)
         for seconds, lines in self.long.values():
             line = max(lines, key=lines.__getitem__)
             self.seconds[line] = self.seconds.get(line, 0.0) + seconds
@@ -51,9 +56,16 @@ class Lines:
         texts = [linecache.getline(*line[:2]).strip() for line in longest]
         return [[*line, text, self.seconds[line], self.steps.get(line, 0)] for line, text in zip(longest, texts)]
 
+    def _pause(self) -> float:
+        """Return the seconds to the next sample, or to the moment at which the step may be long."""
+        began = self.began() if self.after else None
+        if began is None:
+            return COARSE if self.after else PERIOD
+        return max(PERIOD, self.after - (time.monotonic() - began * 1e-9))
+
     def _sample(self) -> None:
         last = time.monotonic()
-        while not self.over.wait(max(COARSE, self.after / 4) if self.after else PERIOD):
+        while not self.over.wait(self._pause()):
             began = self.began()
             passed = time.monotonic() - (began or 0) * 1e-9
             if began is None or not self.after <= passed <= self.until:

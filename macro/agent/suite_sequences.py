@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import suite_layers
 from numpy_layers import aligned, flat
 from numpy_sequences import CELL
 
+from kernels.catalog import find
 from kernels.ops.gather.problem import Gather
 from kernels.ops.recurrent import native, onednn
 from kernels.ops.recurrent.problem import Recurrent as Problem
@@ -20,12 +22,23 @@ PASSES = {"c-batched": native.passes, "onednn": onednn.passes}  # variants in tw
 TURNED = ("weight", "recurrent")  # stored as the kernels take them, gates x inputs
 
 
+class Alone:
+    """The fastest variants on one thread, as kernels that have no threads require."""
+
+    def __init__(self, products: Any) -> None:
+        self.products = products
+
+    def prepared(self, problem: Any) -> Any:
+        row = find(problem.op, self.products.fastest(problem))
+        return row.prepare(problem, self.products.device, replace(self.products.setting, threads=1))
+
+
 class Embedding(numpy_sequences.Embedding):
     """Embedding by `micro.gather`'s kernels: a lookup, and a scatter into a table of zeros."""
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
-        self.bound = suite_layers.Bound(model.products)
+        self.bound = suite_layers.Bound(Alone(model.products))
 
     def forward(self, inputs: list[Any]) -> Any:
         self.ids = inputs[0].reshape(-1)

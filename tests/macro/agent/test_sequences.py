@@ -58,10 +58,10 @@ NETWORKS = {
 BEFORE = net("reset before", TABLE, *(Recurrent(name=x, hidden=7, cell="gru-before", last=x == "s") for x in "rs"), OUT)
 
 
-def assert_numpys(framework: str, network: Network, folder: Path) -> None:
+def assert_numpys(framework: str, network: Network, folder: Path, threads: int = 1) -> None:
     """Assert that a framework does NumPy's work, dropout apart."""
     network = replace(network, layers=tuple(x for x in network.layers if not isinstance(x, Dropout)))
-    ours, theirs = (build(name, network, folder) for name in ("numpy", framework))
+    ours, theirs = build("numpy", network, folder), build(framework, network, folder, threads=threads)
     assert ours.work()["parameters"] == theirs.work()["parameters"]
     for model in (ours, theirs):
         model.step()
@@ -79,7 +79,8 @@ def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("beside", "own_state")
 @pytest.mark.parametrize("network", [*NETWORKS.values(), BEFORE], ids=lambda x: x.name)
 def test_kernels_only_and_numpy_are_the_same(network: Network, tmp_path: Path) -> None:
-    assert_numpys("kernels-only", network, tmp_path)
+    for threads in (1, 2):
+        assert_numpys("kernels-only", network, tmp_path, threads)
 
 
 @pytest.mark.usefixtures("beside", "own_state")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import threading
 import time
 from typing import Any
@@ -106,18 +107,26 @@ def test_loaders_of_streams_and_of_whole_batches_are_seen() -> None:
 
 def test_a_line_has_its_time_and_a_short_step_is_not_sampled() -> None:
     lines = importlib.import_module("lines")
-    sampler = lines.Lines(0.0, 60.0, time.monotonic_ns)
+    sampler, usual = lines.Lines(0.0, 60.0, time.monotonic_ns), sys.getswitchinterval()
     sampler.start()
+    assert sys.getswitchinterval() == pytest.approx(lines.SWITCH)  # else samples of a busy line go to the next call
     end = time.monotonic() + 0.2
     while time.monotonic() < end:
         sum(range(1000))
     (file, _, function, text, seconds, long), *_ = sampler.stop()
-    assert long == 0
+    assert long == 0 and sys.getswitchinterval() == usual
     assert file == __file__ and function.startswith("test_a_line") and text and seconds > 0.02
     began = time.monotonic_ns()
     late = lines.Lines(60.0, 90.0, lambda: began)
     late.start()
     assert late.stop() == [] and not [x for x in threading.enumerate() if x.name == "kernelgap lines"]
+
+
+def test_a_step_is_looked_at_when_it_may_be_long() -> None:
+    lines = importlib.import_module("lines")
+    young, old = (lines.Lines(0.5, 60.0, lambda age=age: time.monotonic_ns() - age) for age in (0, 10**9))
+    assert old._pause() == lines.PERIOD < 0.4 < young._pause() <= 0.5
+    assert lines.Lines(0.5, 60.0, lambda: None)._pause() == lines.COARSE
 
 
 def test_a_long_step_is_put_down_to_its_longest_line() -> None:

@@ -117,7 +117,8 @@ def loop(asked: Request) -> list[Contest]:
     """Return a contest per layer: a library's sequence against loops over its cell and over its operations."""
     question = "what does a loop over the steps cost?"
     layers = _layers(asked, MORE_SIZES if asked.every else SIZES)
-    return [asked.between(f"loop/{x.name}", question, x, asked.chosen("loop")) for x in layers]
+    names = asked.chosen("loop", *(["compiled"] if asked.every else []))
+    return [asked.between(f"loop/{x.name}", question, x, names) for x in layers]
 
 
 BENCHMARK = Benchmark(
@@ -138,7 +139,10 @@ BENCHMARK = Benchmark(
         "swap": Question("what do as many words cost in more steps? (about 30 s)", swap, seconds=30.0),
         "padding": Question("what does padding cost, and packing save? (about 30 s)", padding, seconds=30.0),
         "loop": Question(
-            "what does a loop over the steps cost? (about 60 s)", loop, seconds=60.0, all="all layers of the texts"
+            "what does a loop over the steps cost? (about 60 s)",
+            loop,
+            seconds=60.0,
+            all="all layers, and a compiled loop",
         ),
     },
     useful=tuple(map(Useful, ("--formulation", "--once", "--major", "--swap", "--padding", "--loop"))),

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kernels import state
+from kernels.errors import Unavailable, summary
 from kernels.libs import _optional, onednn
 from kernels.provider import Provider
 
@@ -112,3 +114,15 @@ def loops() -> tuple[str | None, str | None]:
 
 
 TORCH = Provider("torch", missing=missing, kernel=kernel, python=True)
+
+
+def compiled(torch: Any, function: Callable[..., Any], first: Callable[[Callable[..., Any]], object]) -> Any:
+    """Return torch.compile of a function, compiled by its first call, which `first` makes. Raises Unavailable."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the measurement
+    fast = torch.compile(function, fullgraph=True, dynamic=False)
+    try:
+        first(fast)
+    except Exception as error:  # whatever its compilers raise
+        raise Unavailable(f"torch.compile fails ({summary(error)}): apt-get install g++") from None
+    return fast

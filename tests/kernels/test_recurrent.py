@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -47,7 +48,17 @@ def worst(problem: Recurrent, x: dict[str, Any], got: dict[str, Any]) -> float:
     return float(max(shares))
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda x: x.name)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+def test_a_compiled_loop_agrees_with_float64() -> None:
+    variant, problem = next(x for x in VARIANTS if x.name == "torch-compiled"), replace(SMALL, want="step")
+    if variant.missing() or not shutil.which("g++"):
+        pytest.skip(variant.missing() or "no g++")
+    x = problem.fill(RNG())
+    assert worst(problem, x, answer(variant, problem, x)) < 1
+
+
+@pytest.mark.parametrize("variant", [x for x in VARIANTS if x.name != "torch-compiled"], ids=lambda x: x.name)
 def test_every_row_agrees_with_float64(variant: Variant[Recurrent]) -> None:
     if variant.missing():
         pytest.skip(variant.missing() or "")

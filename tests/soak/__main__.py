@@ -22,6 +22,7 @@ CAMPAIGNS: dict[str, Campaign] = {
     "generations": generations.figures,
     "explain": injections.in_numpy,
     "graphs": injections.in_graphs,
+    "sequences": injections.in_sequences,
     "predictions": predictions.figures,
     "own:injected": scripts.injected,
     "own:equal": scripts.equal,

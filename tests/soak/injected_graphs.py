@@ -1,7 +1,7 @@
-"""Adapters of JAX and TensorFlow with an addition to the forward pass of one layer, which `macro explain` is to find.
+"""Adapters of JAX, TensorFlow and PyTorch with an addition to one layer's forward pass, for `macro explain` to find.
 
 The result is added as next to nothing: the work stays equal, and no compiler may leave it out. The file `counted` has
-the number of its instructions in the compiled program.
+the number of its instructions in the compiled program; PyTorch, which is eager, runs each of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FRAMEWORKS = Path(__file__).resolve().parents[2] / "macro/frameworks"
 STEP = 1e-3  # by so much more each time what is computed again is multiplied: no compiler finds it twice
 LITTLE = 1e-30  # of it is added: no number of a layer is changed by so little
 SCOPE = "added"  # around it, in the layer's own
-ENVIRONMENTS = {"jax": "jax", "tensorflow-graph": "tensorflow"}
+ENVIRONMENTS = {"jax": "jax", "tensorflow-graph": "tensorflow", "pytorch": "pytorch"}
 # What is added, and the kinds of work that it may be found as.
 EXPECTED = {
-    "operation again": ("convolution", "pooling", "normalization"),
-    "product": ("gemm",),
+    "operation again": ("convolution", "pooling", "normalization", "recurrent cell"),
+    "product": ("gemm", "recurrent cell"),
     "copies": ("copy", "packing", "layout reorder"),
     "element-wise": ("element-wise",),
     "sums": ("reduction",),
@@ -36,8 +36,9 @@ def exported(knobs: dict[str, Any]) -> dict[str, Any]:
     assert spec is not None and spec.loader is not None
     plain = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(plain)
-    names = ("configure", "available", "identity", "trace", "KINDS", "LOSSES", "OPTIMIZERS")
-    return {name: getattr(plain, name) for name in names} | {"build": partial(build, plain)}
+    names = ("configure", "available", "identity", "trace", "record", "KINDS", "LOSSES", "OPTIMIZERS")
+    kept = {name: getattr(plain, name) for name in names if hasattr(plain, name)}
+    return kept | {"build": partial(build_eager if name == "pytorch" else build, plain)}
 
 
 def build(plain: ModuleType, job: dict[str, Any]) -> Any:
@@ -64,6 +65,42 @@ def build(plain: ModuleType, job: dict[str, Any]) -> Any:
     compiled = _in_graphs(model) if stem == "tf" else _in_programs(model)
     Path(job["knobs"]["counted"]).write_text(str(compiled), encoding="utf-8")
     return model
+
+
+def build_eager(plain: ModuleType, job: dict[str, Any]) -> Any:
+    """Return PyTorch's model, in which the layer's module adds the injection behind its forward pass."""
+    model, knobs = plain.build(job), job["knobs"]
+    _in_torch(model.torch, model.net.get_submodule(knobs["layer"]), knobs)
+    Path(knobs["counted"]).write_text(str(knobs["amount"]), encoding="utf-8")
+    return model
+
+
+def _in_torch(torch: Any, module: Any, knobs: dict[str, Any]) -> None:
+    """Add the injection behind each call of a module, outside of what is differentiated."""
+    call, what = type(module).forward, knobs["what"]
+
+    def added(given: Any, y: Any, i: int) -> Any:
+        scaled = y * (1 + STEP * (1 + i))
+        if what == "operation again":
+            return call(module, given * (1 + STEP * (1 + i))).max()
+        if what == "product":
+            rows = given.reshape(-1, given.shape[-1]) * (1 + STEP * (1 + i))
+            return (rows.T @ rows).max()
+        if what == "copies":
+            return scaled.transpose(0, -1).contiguous().ravel()[0]
+        if what == "element-wise":
+            return torch.tanh(torch.nn.functional.softplus(scaled)).ravel()[0]
+        if what == "sums":
+            return scaled.sum(0).ravel()[0]
+        _sleep(0.0)
+        return 0.0
+
+    def behind(module: Any, given: Any, y: Any) -> Any:
+        with torch.no_grad():
+            little = sum(added(given[0], y, i) for i in range(knobs["amount"])) * LITTLE
+        return y + little
+
+    module.register_forward_hook(behind)
 
 
 def _in_programs(model: Any) -> int:
@@ -96,7 +133,8 @@ def _in_jax(jax: Any, call: Any, knobs: dict[str, Any]) -> Any:
     np, still, barrier = jax.numpy, jax.lax.stop_gradient, jax.lax.optimization_barrier
 
     def multiplied(x: Any, i: int) -> Any:
-        flat = barrier(still(x).reshape(x.shape[0], -1) * (1 + STEP * (1 + i)))
+        rows = still(x).reshape(-1, x.shape[-1]) if x.ndim == 3 else still(x).reshape(x.shape[0], -1)
+        flat = barrier(rows * (1 + STEP * (1 + i)))
         return np.max(barrier(flat.T @ flat))
 
     def applied(p: Any, state: Any, *given: Any) -> Any:
@@ -141,7 +179,9 @@ def _in_tensorflow(tf: Any, call: Any, knobs: dict[str, Any]) -> Any:
         return tf.reduce_max(tf.transpose(y * (1.0 + STEP * (1 + i)), list(range(len(y.shape)))[::-1]))
 
     def multiplied(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:
-        flat = tf.reshape(still(given[0]), [y.shape[0], -1]) * (1.0 + STEP * (1 + i))
+        x = still(given[0])
+        rows = tf.reshape(x, [-1, x.shape[-1]] if len(x.shape) == 3 else [y.shape[0], -1])
+        flat = rows * (1.0 + STEP * (1 + i))
         return tf.reduce_max(tf.matmul(flat, flat, transpose_a=True))
 
     def curved(p: Any, state: Any, y: Any, given: Any, i: int) -> Any:

@@ -33,9 +33,10 @@ globals().update(adapter.exported(ROWS["plugin"]))
 OFF = 0.1  # of the gap that a size may be off, or the resolution, where that is more
 LAYERS, SHARES = ("fc2", "fc3"), (0.05, 0.30)  # of FCN-R, and of a step: an injection into NumPy
 DRAWS, EMPTY, SEED = 24, 8, 1
-SECONDS = {"numpy": 60, "graphs": 110}  # that an explanation takes, about
+SECONDS = {"numpy": 60, "graphs": 110, "sequences": 110}  # that an explanation takes, about
 RIGHT = 11  # promised of the twelve in graphs
-BATCH = {"alexnet-r": 64, "resnet-56": 16}
+RIGHT_IN_SEQUENCES = 16  # … of the eighteen in layers of sequences
+BATCH = {"alexnet-r": 64, "resnet-56": 16, "lstm-ptb": 16}
 DRAWN = {  # network, kind of injection, layer, how many of it
     "jax": (
         ("alexnet-r", "operation again", "conv2", 3),
@@ -52,6 +53,32 @@ DRAWN = {  # network, kind of injection, layer, how many of it
         ("alexnet-r", "sums", "conv1", 4),
         ("resnet-56", "sleep", "stage2.3.norm1", 60),
         ("resnet-56", "copies", "stage1.4.norm1", 240),
+    ),
+}
+IN_SEQUENCES = {
+    "jax": (
+        ("operation again", "lstm1", 6),
+        ("operation again", "lstm2", 3),
+        ("product", "lstm2", 40),
+        ("product", "out", 60),
+        ("sums", "out", 4),
+        ("element-wise", "out", 2),
+    ),
+    "tensorflow-graph": (
+        ("operation again", "lstm1", 6),
+        ("operation again", "lstm2", 3),
+        ("product", "out", 60),
+        ("copies", "out", 4),
+        ("element-wise", "out", 2),
+        ("sleep", "lstm2", 20),
+    ),
+    "pytorch": (
+        ("operation again", "lstm1", 6),
+        ("operation again", "lstm2", 3),
+        ("product", "out", 60),
+        ("copies", "lstm2", 60),
+        ("element-wise", "out", 2),
+        ("sleep", "lstm2", 20),
     ),
 }
 CANNOT = {  # be made in JAX
@@ -116,6 +143,11 @@ def graph_injections() -> list[Injection]:
     return [Injection(framework, *values) for framework, drawn in DRAWN.items() for values in drawn]
 
 
+def sequence_injections() -> list[Injection]:
+    """Return those into LSTM-PTB, six in each framework."""
+    return [Injection(framework, "lstm-ptb", *x) for framework, drawn in IN_SEQUENCES.items() for x in drawn]
+
+
 def in_numpy() -> Iterator[Promise]:
     """Yield each explanation of an injection into NumPy, and how many are right."""
     right = yield from kept.explained("injections", _pairs("numpy", numpy_injections()), SECONDS["numpy"])
@@ -131,6 +163,13 @@ def in_graphs() -> Iterator[Promise]:
     right = yield from kept.explained("injections", _pairs("graphs", graph_injections()), SECONDS["graphs"])
     named = sum(right)
     yield Promise("named first, layer, kind and size", f"{named} of {len(right)}", f"at least {RIGHT}", named >= RIGHT)
+
+
+def in_sequences() -> Iterator[Promise]:
+    """Yield each explanation of an injection into LSTM-PTB, and how many are right."""
+    right = yield from kept.explained("injections", _pairs("sequences", sequence_injections()), SECONDS["sequences"])
+    named, least = sum(right), RIGHT_IN_SEQUENCES
+    yield Promise("named first, layer, kind and size", f"{named} of {len(right)}", f"at least {least}", named >= least)
 
 
 def _pairs(name: str, drawn: list[Injection]) -> list[kept.Pair]:

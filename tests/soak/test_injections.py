@@ -31,7 +31,7 @@ def explained(*cells: Cell, gap: float = 0.1, named: bool = True, **changes: Any
     return explanation([*cells], **{**fields, "named": cells[:1] if named else (), **changes})
 
 
-@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+@pytest.mark.parametrize("name", ["jax", "tensorflow", "pytorch"])
 def test_an_injected_graph_defines_what_its_adapter_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(injected_graphs.FRAMEWORKS.parent / "agent/core")
     monkeypatch.syspath_prepend(injected_graphs.FRAMEWORKS.parent / "agent")
@@ -88,11 +88,13 @@ def test_injections_and_empty_runs_are_counted(macro: Macro, monkeypatch: pytest
 
 
 def test_graph_injections_exist_and_are_of_known_kinds(tmp_path: Path) -> None:
-    for number, injection in enumerate(injections.graph_injections()):
+    for number, injection in enumerate([*injections.graph_injections(), *injections.sequence_injections()]):
         assert injection.what in injected_graphs.EXPECTED
         assert injection.layer in {node.name for node in networks.find(injection.network).nodes}
         injection.write(tmp_path / f"{number}.py")
-        assert find(f"{tmp_path / str(number)}.py:plugin").recipe["environment"] in ("jax", "tensorflow")
+        assert (
+            find(f"{tmp_path / str(number)}.py:plugin").recipe["environment"] in injected_graphs.ENVIRONMENTS.values()
+        )
         assert injection.framework != "jax" or injection.what not in injections.CANNOT
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
-from kernels import state
-from kernels.errors import Unavailable, summary
 from kernels.launch import Bind, Launch
 from kernels.lazy import np
 from kernels.libs import cffi as cffi_library
@@ -43,20 +41,13 @@ def eager(problem: Calls, device: object, setting: Any) -> Bind:
 
 def compiled(problem: Calls, device: Any, setting: Any) -> Bind:
     """Prepare torch.compile of one torch.mm; each call checks the guards."""
-    import os
-
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(state.folder() / "inductor"))
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of processes beside the measurement
     torch = torch_library.on_threads(setting.threads)
 
     def product(a: Any, b: Any, c: Any) -> None:
         torch.mm(a, b, out=c)
 
-    function: Callable[..., object] = torch.compile(product, fullgraph=True, dynamic=False)
-    try:
-        function(*(torch.zeros(x.shape) for x in problem.operands()))
-    except Exception as error:  # whatever its compilers raise
-        raise Unavailable(f"torch.compile fails ({summary(error)}): apt-get install g++") from None
+    empty = [torch.zeros(x.shape) for x in problem.operands()]
+    function = torch_library.compiled(torch, product, lambda call: call(*empty))
     return lambda buffers: chained(function, [torch.from_numpy(x) for x in buffers], problem.chain)
 
 

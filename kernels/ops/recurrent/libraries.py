@@ -98,36 +98,52 @@ def packed(torch: Any, problem: Recurrent) -> Layer:
     return layer
 
 
-def cells(torch: Any, problem: Recurrent) -> Layer:
-    """Return a loop over PyTorch's cell."""
-    call = getattr(torch._VF, CELLS[problem.cell])
+def _loop(torch: Any, problem: Recurrent, call: Callable[[Any, Any, Any, Weights], tuple[Any, Any]]) -> Layer:
+    """Return a loop of Python over the steps; `call` returns both states of a step's input, states and weights."""
+    axis = 0 if problem.layout == "tnc" else 1
 
     def layer(x: Any, weights: Weights, lengths: Any) -> Any:
-        w, r, b = weights
-        both = _biases(torch, problem, b)
         h = c = x.new_zeros(problem.batch, problem.hidden)
         outputs = []
-        for at in x.unbind(0 if problem.layout == "tnc" else 1):
-            if problem.cell == "lstm":
-                h, c = call(at, (h, c), w, r, *both)
-            else:
-                h = call(at, h, w, r, *both)
+        for at in x.unbind(axis):
+            h, c = call(at, h, c, weights)
             outputs.append(h)
-        return torch.stack(outputs, 0 if problem.layout == "tnc" else 1)
+        return torch.stack(outputs, axis)
 
     return layer
+
+
+def cells(torch: Any, problem: Recurrent) -> Layer:
+    """Return a loop over PyTorch's cell."""
+    cell = getattr(torch._VF, CELLS[problem.cell])
+
+    def call(x: Any, h: Any, c: Any, weights: Weights) -> tuple[Any, Any]:
+        w, r, b = weights
+        both = _biases(torch, problem, b)
+        if problem.cell == "lstm":
+            h, c = cell(x, (h, c), w, r, *both)
+            return h, c
+        return cell(x, h, w, r, *both), c
+
+    return _loop(torch, problem, call)
 
 
 def operations(torch: Any, problem: Recurrent) -> Layer:
     """Return a loop over plain operations."""
     step, functions = STEPS[problem.cell], (torch.sigmoid, torch.tanh)
+    return _loop(torch, problem, lambda x, h, c, weights: step(functions, x, h, c, weights))
 
-    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
-        h = c = x.new_zeros(problem.batch, problem.hidden)
-        outputs = []
-        for at in x.unbind(0 if problem.layout == "tnc" else 1):
-            h, c = step(functions, at, h, c, weights)
-            outputs.append(h)
-        return torch.stack(outputs, 0 if problem.layout == "tnc" else 1)
 
+def compiled(torch: Any, problem: Recurrent) -> Layer:
+    """Return torch.compile of the loop over plain operations, unrolled, compiled here. Raises Unavailable."""
+    shapes = {operand.name: operand.shape for operand in problem.operands()}
+    x, w, r, b = (torch.zeros(shapes[name], requires_grad=problem.step) for name in GRADIENTS)
+
+    def first(layer: Layer) -> None:
+        with torch.set_grad_enabled(problem.step):
+            y = layer(x, (w, r, b[0]), None)
+            if problem.step:
+                torch.autograd.grad(y, (x, w, r, b), torch.zeros_like(y))
+
+    layer: Layer = torch_library.compiled(torch, operations(torch, problem), first)
     return layer

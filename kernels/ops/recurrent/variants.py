@@ -13,6 +13,10 @@ def _forward(problem: Recurrent) -> str | None:
     return "requires --want forward" if problem.step else None
 
 
+def _full(problem: Recurrent) -> str | None:
+    return None if problem.lengths == "full" else "computes all steps: --lengths full"
+
+
 def _packs(problem: Recurrent) -> str | None:
     return native.padded(problem) or _has_cell(problem)
 
@@ -26,6 +30,7 @@ VARIANTS: tuple[Variant[Recurrent], ...] = (
     *onednn.ROWS,
     row(NUMPY, "numpy-loop", loops.numpy_loop, accepts=_forward),
     row(TORCH, "torch-loop", libraries.by_autograd(libraries.operations), roles=(DEFAULT, "loop")),
+    row(TORCH, "torch-compiled", libraries.by_autograd(libraries.compiled), accepts=_full, roles=("compiled",)),
     row(TORCH, "torch-cells", libraries.by_autograd(libraries.cells), accepts=_has_cell, roles=(DEFAULT, "loop")),
     row(
         TORCH,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.ops.gather.problem import Gather
@@ -17,7 +18,7 @@ VOCABULARY = (10_000, 256, 4096)  # of a language model: words of a step
 TABLE, FULL_TABLE = (200_000, 50, 12_800), (1_200_000, 50, 12_800)  # bigrams of 32 texts of 400 words
 # Every row once: images of 32×32, three channels; short rows.
 EPOCH = ((10_000, 3072, 10_000), (200_000, 64, 200_000))
-RULES = ("sgd", "adagrad")
+RULES = ("sgd", "adagrad", "adam")
 
 
 def _sizes(asked: Request, default: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -45,15 +46,25 @@ def _case(asked: Request, problem: Gather, variant: str) -> Case:
 def step(asked: Request) -> list[Contest]:
     """Return contests, per rule, of an optimizer step of the batch's rows against a step of all rows."""
     size = _sizes(asked, FULL_TABLE if "full" in asked.flags else TABLE)
-    names = asked.chosen("step")
+    names, contests = asked.chosen("step"), list[Contest]()
     pairs = tuple((i, i + 1) for i in range(0, len(names), 2)) if "variant" not in asked.given else ()
-    contests = []
     for rule in asked.named("rule", RULES):
-        problem = Gather(*size, "step", rule)
+        problem, question = Gather(*size, "step", rule), "update the rows of the batch, or the complete table?"
+        if rule == "adam":
+            contests += _moments(asked, problem, names)
+            continue
         cases = tuple(_case(asked, problem, name) for name in names)
-        question = "update the rows of the batch, or the complete table?"
         contests.append(Contest(f"step/{problem.name}", question, "variant", cases, pairs))
     return contests
+
+
+def _moments(asked: Request, problem: Gather, names: tuple[str, ...]) -> Iterator[Contest]:
+    """Yield the contest of Adam on the batch's rows against all, whose moments decay, by the kernels that have it."""
+    question = "update the rows of the batch, or the complete table, whose moments decay in all rows?"
+    every = [_case(asked, replace(problem, does=does), name) for does in ("step", "dense") for name in names]
+    cases = tuple(case for case in every if not case.skip)
+    if len(cases) > 1:
+        yield Contest(f"step/{problem.name}", question, "work: differs (rows)", cases)
 
 
 def scatter(asked: Request) -> list[Contest]:

@@ -5,10 +5,10 @@
 
 typedef struct {
     const float *table, *g;
-    float *w, *v, *y, *whole, *dw;
+    float *w, *m, *v, *y, *whole, *dw;
     const int64_t *ids;
     int64_t rows, width, batch;
-    float rate, epsilon;
+    float rate, epsilon, first, second;
 } argument;
 
 void gather_lookup(const argument *p)
@@ -27,17 +27,29 @@ void gather_scatter(const argument *p)
     }
 }
 
-static void sgd(const argument *p, float *restrict w, float *restrict v, const float *restrict g, int64_t n)
+static void sgd(const argument *p, float *restrict w, float *m, float *v, const float *restrict g, int64_t n)
 {
-    (void)v;
+    (void)m, (void)v;
     for (int64_t i = 0; i < n; i++) w[i] -= p->rate * g[i];
 }
 
-static void adagrad(const argument *p, float *restrict w, float *restrict v, const float *restrict g, int64_t n)
+static void adagrad(const argument *p, float *restrict w, float *m, float *restrict v, const float *restrict g,
+                    int64_t n)
 {
+    (void)m;
     for (int64_t i = 0; i < n; i++) {
         v[i] += g[i] * g[i];
         w[i] -= p->rate * g[i] / (sqrtf(v[i]) + p->epsilon);
+    }
+}
+
+static void adam(const argument *p, float *restrict w, float *restrict m, float *restrict v, const float *restrict g,
+                 int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        m[i] = p->first * m[i] + (1 - p->first) * g[i];
+        v[i] = p->second * v[i] + (1 - p->second) * g[i] * g[i];
+        w[i] -= p->rate * m[i] / (sqrtf(v[i]) + p->epsilon);
     }
 }
 
@@ -46,7 +58,8 @@ static void adagrad(const argument *p, float *restrict w, float *restrict v, con
     {                                                                                           \
         for (int64_t i = 0; i < p->batch; i++) {                                                \
             int64_t at = p->ids[i] * p->width;                                                  \
-            rule(p, p->w + at, p->v ? p->v + at : 0, p->g + i * p->width, p->width);            \
+            float *m = p->m ? p->m + at : 0, *v = p->v ? p->v + at : 0;                         \
+            rule(p, p->w + at, m, v, p->g + i * p->width, p->width);                            \
         }                                                                                       \
     }                                                                                           \
     void gather_dense_##rule(const argument *p)                                                 \
@@ -56,8 +69,9 @@ static void adagrad(const argument *p, float *restrict w, float *restrict v, con
         for (int64_t i = 0; i < p->batch; i++)                                                  \
             memcpy(p->whole + p->ids[i] * p->width, p->g + i * p->width,                        \
                    (size_t)p->width * sizeof(float));                                           \
-        rule(p, p->w, p->v, p->whole, all);                                                     \
+        rule(p, p->w, p->m, p->v, p->whole, all);                                               \
     }
 
 STEPS(sgd)
 STEPS(adagrad)
+STEPS(adam)

@@ -12,6 +12,9 @@ from kernels.problem import Array, Arrays, Excerpt, Operand, Problem, axis
 
 # Gradient ascent: with data in [0, 1) no sum of squares becomes negative.
 RATE, EPSILON = -0.125, 1e-8
+FIRST, SECOND = 0.9, 0.999  # decays of Adam's moments
+STATE = {"sgd": (), "adagrad": ("v",), "adam": ("m", "v")}  # arrays that a rule keeps beside the table
+FLOPS = {"sgd": 2.0, "adagrad": 7.0, "adam": 12.0}  # of an element
 NAMED = 64  # indexed rows in an excerpt
 LIMIT = 16.0  # unit roundoffs of a step
 
@@ -23,8 +26,8 @@ class Gather(Problem):
     A scatter is the lookup's gradient: dw, rows × width, is the sum of the rows of g by index, elsewhere zero. Words of
     a text repeat: their ids follow Zipf's law, an id's frequency 1/rank, with ranks at random places of the table.
 
-    A NaN in the table is not checked: a one-hot product multiplies it by zeros. A dense step, with zero gradients
-    in all other rows, has the same result; Adam is left out, since its moments would decay in those rows.
+    A NaN in the table is not checked: a one-hot product multiplies it by zeros. A dense step moves all rows, with zero
+    gradients in those that are not indexed: of sgd and adagrad with the result of a step, while moments of adam decay.
     """
 
     op: ClassVar[str] = "gather"
@@ -32,16 +35,16 @@ class Gather(Problem):
     rows: int = axis("rows of the table", low=1)
     width: int = axis("elements per row", low=1)
     batch: int = axis("rows to look up or update", low=1)
-    does: str = axis("operation on these rows", "lookup", choices=("lookup", "step", "scatter"))
-    # sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε)
-    rule: str = axis("optimizer of a step", "sgd", choices=("sgd", "adagrad"))
+    does: str = axis("operation on these rows", "lookup", choices=("lookup", "step", "dense", "scatter"))
+    # sgd: w −= lr·g. adagrad: v += g², w −= lr·g / (√v + ε). adam: m, v = means of g, g², w −= lr·m / (√v + ε)
+    rule: str = axis("optimizer of a step", "sgd", choices=("sgd", "adagrad", "adam"))
     order: str = axis("order of these rows in the table", "scattered", choices=("scattered", "block", "text"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch > self.rows and self.order != "text":
             raise UsageError(f"--batch {self.batch}: exceeds --rows {self.rows}; the rows of a batch are distinct")
-        if self.does == "step" and self.order == "text":
+        if self.steps and self.order == "text":
             raise UsageError("--order text: the rows of an optimizer's step are distinct")
 
     @property
@@ -50,14 +53,24 @@ class Gather(Problem):
         return self.batch * self.width
 
     @property
-    def squares(self) -> bool:
-        """True if a sum of squares is kept beside the table."""
-        return self.does == "step" and self.rule == "adagrad"
+    def steps(self) -> bool:
+        """True for an optimizer's step."""
+        return self.does in ("step", "dense")
+
+    @property
+    def moved(self) -> int:
+        """Number of elements of the rows that a step moves."""
+        return (self.batch if self.does == "step" else self.rows) * self.width
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Names of the arrays that a step's rule keeps beside the table."""
+        return STATE[self.rule] if self.steps else ()
 
     @property
     def flops(self) -> float:
-        if self.does == "step":
-            return {"sgd": 2.0, "adagrad": 7.0}[self.rule] * self.named
+        if self.steps:
+            return FLOPS[self.rule] * self.moved
         return 1.0 * self.named if self.does == "scatter" else 0.0
 
     @property
@@ -69,7 +82,9 @@ class Gather(Problem):
         """Bytes moved: ids and gradients are read, indexed rows of table and state read and written, all of dw."""
         if self.does == "scatter":
             return 8.0 * self.batch + 4.0 * (self.named + self.rows * self.width)
-        return 8.0 * self.batch + (8.0 if self.does == "lookup" else 12.0 + 8.0 * self.squares) * self.named
+        if self.does == "lookup":
+            return 8.0 * (self.batch + self.named)
+        return 8.0 * self.batch + 4.0 * self.named + 8.0 * (1 + len(self.state)) * self.moved
 
     @property
     def graded(self) -> dict[str, int]:
@@ -83,8 +98,8 @@ class Gather(Problem):
         if self.does == "lookup":
             # A ceiling counts inputs as read completely; few rows of the table are read, so it is listed as an output.
             return ids, Operand("y", few, "out"), Operand("table", table, "inout")
-        v = (Operand("v", table, "inout", nonnegative=True),) if self.squares else ()
-        return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *v
+        state = (Operand(name, table, "inout", nonnegative=name == "v") for name in self.state)
+        return ids, Operand("g", few, "in"), Operand("w", table, "inout"), *state
 
     def indices(self, x: Operand, rng: np.random.Generator) -> Array:
         return self.ids()
@@ -104,7 +119,7 @@ class Gather(Problem):
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         x = super().fill(rng, probe)
-        if self.squares:
+        if "v" in self.state:
             np.abs(x["v"], out=x["v"])
         return x
 
@@ -127,14 +142,23 @@ class Gather(Problem):
             return {"y": x["table"][ids].astype("f8"), "table": x["table"].astype("f8")}
         if self.does == "scatter":
             return {"dw": self._scattered(ids, x["g"].astype("f8"))}
-        w, g = x["w"].astype("f8"), x["g"].astype("f8")
+        every = self._scattered(ids, x["g"].astype("f8"))
+        at = ids if self.does == "step" else slice(None)
+        after = {name: x[name].astype("f8") for name in ("w", *self.state)}
+        moved = self._moved({name: array[at] for name, array in after.items()}, every[at])
+        for name, array in moved.items():
+            after[name][at] = array
+        return after
+
+    def _moved(self, of: Arrays, g: Array) -> dict[str, Array]:
+        """Return rows of the table and of its state after a step by their gradients."""
         if self.rule == "sgd":
-            w[ids] -= RATE * g
-            return {"w": w}
-        v = x["v"].astype("f8")
-        v[ids] += g * g
-        w[ids] -= RATE * g / (np.sqrt(v[ids]) + EPSILON)
-        return {"w": w, "v": v}
+            return {"w": of["w"] - RATE * g}
+        if self.rule == "adagrad":
+            v = of["v"] + g * g
+            return {"w": of["w"] - RATE * g / (np.sqrt(v) + EPSILON), "v": v}
+        m, v = FIRST * of["m"] + (1 - FIRST) * g, SECOND * of["v"] + (1 - SECOND) * g * g
+        return {"w": of["w"] - RATE * m / (np.sqrt(v) + EPSILON), "m": m, "v": v}
 
     def _scattered(self, ids: Array, g: Array) -> Array:
         dw = np.zeros((self.rows, self.width))
@@ -147,12 +171,18 @@ class Gather(Problem):
             return {name: np.zeros_like(array) for name, array in want.items()}
         if self.does == "scatter":
             return {"dw": LIMIT * u * self._scattered(x["ids"], np.abs(x["g"].astype("f8")))}
-        w, ids, before = want["w"], x["ids"], x["w"].astype("f8")
         bounds = {name: np.zeros_like(array) for name, array in want.items()}
-        step = np.abs(w[ids] - before[ids])
-        bounds["w"][ids] = u * (2 * np.abs(w[ids]) + 2 * np.abs(before[ids]) + LIMIT * step)
-        if self.squares:
-            bounds["v"][ids] = LIMIT * u * want["v"][ids]
+        at = x["ids"] if self.does == "step" else slice(None)
+        before, after = x["w"].astype("f8")[at], want["w"][at]
+        step = np.abs(after - before)
+        if self.rule == "adam":  # whose first moment may cancel
+            every = self._scattered(x["ids"], np.abs(x["g"].astype("f8")))[at]
+            size = FIRST * np.abs(x["m"].astype("f8")[at]) + (1 - FIRST) * every
+            bounds["m"][at] = LIMIT * u * size
+            step = step + np.abs(RATE) * size / (np.sqrt(want["v"][at]) + EPSILON)
+        bounds["w"][at] = u * (2 * np.abs(after) + 2 * np.abs(before) + LIMIT * step)
+        if "v" in self.state:
+            bounds["v"][at] = LIMIT * u * want["v"][at]
         return bounds
 
 

@@ -15,7 +15,7 @@ from kernels.libs.cuda import CUPY
 from kernels.libs.torch import TORCH
 from kernels.libs.torch_cuda import TORCH_CUDA
 from kernels.native import launch, structure
-from kernels.ops.gather.problem import EPSILON, RATE, Gather
+from kernels.ops.gather.problem import EPSILON, FIRST, RATE, SECOND, Gather
 from kernels.problem import Array, Work
 from kernels.provider import NUMPY, SUITE
 from kernels.setting import Setting
@@ -24,7 +24,9 @@ from kernels.variant import DEFAULT, Variant, row
 SOURCE = Path(__file__).with_name("gather.c")
 MOST = 1 << 28  # elements of a one-hot matrix: a GiB
 # C struct `argument` of gather.c
-Argument = structure("pointer: table g w v y whole dw ids", "int64: rows width batch", "float: rate epsilon")
+Argument = structure(
+    "pointer: table g w m v y whole dw ids", "int64: rows width batch", "float: rate epsilon first second"
+)
 
 
 def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
@@ -32,7 +34,7 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
 
     def prepare(problem: Gather, device: Any, setting: Setting) -> Bind:
         maths.alone(setting)
-        function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if problem.does == "step" else ""))
+        function = build.address(SOURCE, f"gather_{form}" + (f"_{problem.rule}" if problem.steps else ""))
         names = [operand.name for operand in problem.operands()]
         dense_gradient = device.allocate(4 * problem.rows * problem.width) if form == "dense" else None
 
@@ -43,6 +45,8 @@ def c_kernel(form: str) -> Callable[[Gather, Any, Setting], Bind]:
                 batch=problem.batch,
                 rate=RATE,
                 epsilon=EPSILON,
+                first=FIRST,
+                second=SECOND,
                 whole=dense_gradient.ctypes.data if dense_gradient is not None else None,
             )
             size = 0 if dense_gradient is None else dense_gradient.nbytes
@@ -236,6 +240,21 @@ def does(what: str, also: Callable[[Gather], str | None] | None = None) -> Calla
     return accepts
 
 
+def _steps(dense: bool, adam: bool) -> Callable[[Gather], str | None]:
+    """Return an `accepts` condition of a row that steps indexed rows or, if `dense`, all; `adam`: has it too."""
+
+    def accepts(problem: Gather) -> str | None:
+        if not problem.steps:
+            return "supports only a step: --does step"
+        if problem.rule == "adam" and not adam:
+            return "has no adam: --rule sgd"
+        if problem.does == "dense" and not dense:
+            return "moves indexed rows only: --does step"
+        return "moves all rows: --does dense" if dense and problem.rule == "adam" and problem.does == "step" else None
+
+    return accepts
+
+
 def _held(problem: Gather) -> str | None:
     if problem.batch * problem.rows > MOST:
         return "its one-hot matrix would exceed 1 GiB: use fewer rows or a smaller batch"
@@ -250,11 +269,12 @@ def multiplied(problem: Gather) -> Work:
 
 def spread(problem: Gather) -> Work:
     """Return the work of a dense step: gradient cleared, scattered and read; all rows and state updated."""
-    share, each = problem.rows / problem.batch, 16.0 + 8.0 * problem.squares
-    return Work(problem.flops * share, 8.0 * (problem.batch + problem.named) + each * problem.rows * problem.width)
+    every, each = problem.rows * problem.width, 16.0 + 8.0 * len(problem.state)
+    return Work(problem.flops * every / problem.moved, 8.0 * (problem.batch + problem.named) + each * every)
 
 
-LOOKUP, HOT, STEP = does("lookup"), does("lookup", _held), does("step")
+LOOKUP, HOT = does("lookup"), does("lookup", _held)
+ROWS, ALL = _steps(dense=False, adam=False), _steps(dense=True, adam=False)
 SCATTER, HOT_SCATTER = does("scatter"), does("scatter", _held)
 VARIANTS: tuple[Variant[Gather], ...] = (
     row(SUITE, "c", c_kernel("lookup"), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
@@ -262,10 +282,10 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     row(TORCH, "torch", torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(NUMPY, "one-hot", multiply, accepts=HOT, work=multiplied, constant=("ids",)),
     row(TORCH, "torch-one-hot", torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
-    row(SUITE, "c-rows", c_kernel("rows"), accepts=STEP, roles=("step",)),
-    row(SUITE, "c-dense", c_kernel("dense"), accepts=STEP, work=spread, roles=("step",)),
-    row(NUMPY, "numpy-rows", stepped(dense=False), accepts=STEP, roles=("step",)),
-    row(NUMPY, "numpy-dense", stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(SUITE, "c-rows", c_kernel("rows"), accepts=_steps(dense=False, adam=True), roles=("step",)),
+    row(SUITE, "c-dense", c_kernel("dense"), accepts=_steps(dense=True, adam=True), work=spread, roles=("step",)),
+    row(NUMPY, "numpy-rows", stepped(dense=False), accepts=ROWS, roles=("step",)),
+    row(NUMPY, "numpy-dense", stepped(dense=True), accepts=ALL, work=spread, roles=("step",)),
     row(SUITE, "c-scatter", c_kernel("scatter"), accepts=SCATTER, roles=("scatter",)),
     row(NUMPY, "numpy-add-at", added, accepts=SCATTER, roles=("scatter",)),
     row(TORCH, "torch-index-add", torch_added("index"), accepts=SCATTER, roles=("scatter",)),
@@ -283,6 +303,6 @@ VARIANTS: tuple[Variant[Gather], ...] = (
     row(TORCH_CUDA, "torch-cuda", torch_rows(hot=False), accepts=LOOKUP, roles=(DEFAULT, "shuffle")),
     row(CUPY, "cupy-one-hot", multiply, accepts=HOT, work=multiplied, constant=("ids",)),
     row(TORCH_CUDA, "torch-cuda-one-hot", torch_rows(hot=True), accepts=HOT, work=multiplied, constant=("ids",)),
-    row(CUPY, "cupy-rows", stepped(dense=False), accepts=STEP, roles=("step",)),
-    row(CUPY, "cupy-dense", stepped(dense=True), accepts=STEP, work=spread, roles=("step",)),
+    row(CUPY, "cupy-rows", stepped(dense=False), accepts=ROWS, roles=("step",)),
+    row(CUPY, "cupy-dense", stepped(dense=True), accepts=ALL, work=spread, roles=("step",)),
 )

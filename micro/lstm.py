@@ -145,7 +145,10 @@ BENCHMARK = Benchmark(
             all="all layers, and a compiled loop",
         ),
     },
-    useful=tuple(map(Useful, ("--formulation", "--once", "--major", "--swap", "--padding", "--loop"))),
+    useful=(
+        *map(Useful, ("--formulation", "--once", "--major", "--swap", "--padding", "--loop")),
+        Useful("--formulation", 310, 8.0),
+    ),
     small="--batch 4 --inputs 5 --hidden 6",
     default="formulation",
     sweeping=("cell", "layout", "want", "lengths"),

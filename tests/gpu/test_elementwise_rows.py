@@ -24,6 +24,7 @@ from kernels.ops.launch import Calls
 from kernels.ops.norm.problem import Norm
 from kernels.ops.optimizer.problem import NAMES, Optimizer
 from kernels.ops.pooling.problem import Pooling
+from kernels.ops.recurrent.problem import Recurrent
 from kernels.ops.softmax.problem import Softmax
 from kernels.ops.spmm.problem import Spmm
 from kernels.ops.stream.problem import Stream
@@ -51,6 +52,11 @@ PROBLEMS: dict[str, list[Problem]] = {
     ],
     "norm": [
         Norm(*size, *form, phase) for size in ((1, 1, 1), (7, 5, 9)) for form in NORMS for phase in ("forward", "step")
+    ],
+    "recurrent": [
+        Recurrent(*size, *form)
+        for size in ((1, 1, 1, 1), (5, 6, 3, 7), (4, 2, 9, 5))
+        for form in product(("lstm", "gru", "rnn"), ("tnc", "ntc"), ("forward", "step"))
     ],
     "biasact": [BiasAct(*size, phase=phase) for size in ((1, 1), (67, 129)) for phase in PHASES],
     "dropout": [Dropout(2), Dropout(1027, 0.25), Dropout(20011)],

@@ -1,4 +1,4 @@
-"""cuDNN's convolutions in NumPy, on host memory and in float64; its other layers are those of the base class.
+"""cuDNN's convolutions in NumPy, on host memory and in float64; its other layers are those of the base classes.
 
 Fused Winograd answers that it is not supported, as cuDNN does on Hopper; a workspace must be as large as was asked for.
 """
@@ -14,7 +14,7 @@ from kernels.libs import cudnn
 from kernels.ops.conv import layouts, truth
 from kernels.ops.conv.shape import Shape
 from tests.simulated.fake_c import array
-from tests.simulated.fake_cudnn_layers import Layers
+from tests.simulated.fake_cudnn_rnn import Recurrences
 
 NOT_SUPPORTED, BAD = 3000, 2000
 SPACE = {0: 0, 1: 4096, 2: 8192}  # bytes that an algorithm asks for; others LARGE
@@ -33,7 +33,7 @@ ARGUMENTS = {  # of them, alike in three directions whose names differ
 }
 
 
-class Cudnn(Layers):
+class Cudnn(Recurrences):
     """cuDNN. A descriptor's `order` and `dims` are those it was set to."""
 
     def __init__(self, *how: Any, **more: Any) -> None:

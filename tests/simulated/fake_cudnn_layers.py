@@ -184,8 +184,11 @@ class Layers(CLibrary):
         return count + -(-count // BLOCK)
 
     def SetDropoutDescriptor(self, x: Any) -> None:
-        assert x.stateSizeInBytes == STATES and 0 <= x.dropout < 1
-        self.reach(x.states, STATES)
+        assert x.stateSizeInBytes == (STATES if x.states else 0) and 0 <= x.dropout < 1
+        if x.states:
+            self.reach(x.states, STATES)
+        else:
+            assert x.dropout == 0
         self.alive[x.dropoutDesc].how = (x.dropout, np.random.default_rng(x.seed))
 
     def DropoutForward(self, x: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from kernels.errors import LaunchError, Unavailable
-from kernels.libs import cublas, cublaslt, cuda, cudnn, cudnn_layers, cufft, cusparse, driver, pycuda, skcuda
+from kernels.libs import cublas, cublaslt, cuda, cudnn, cudnn_layers, cudnn_rnn, cufft, cusparse, driver, pycuda, skcuda
 from kernels.ops.launch import gpu
 from kernels.ops.launch.problem import Calls
 from tests.simulated import declarations
@@ -168,6 +169,7 @@ def _cudnn(library: Any) -> None:
         made.searched((0x100, 0x200, 0x300), (0x400, 64))
         made.guessed()
     _cudnn_layers(on)
+    _cudnn_rnn(on)
     for status, error in ((3000, Unavailable), (5000, LaunchError)):
         with pytest.raises(error):
             on.check("a call", status)
@@ -199,6 +201,21 @@ def _cudnn_layers(on: cudnn.Cudnn) -> None:
         cudnn_layers.drop_gradient(on, dropping, x, x, mask),
     ):
         call()
+
+
+def _cudnn_rnn(on: cudnn.Cudnn) -> None:
+    room = cudnn_rnn.Room(0x100, 0x200, 0x300, 0x400, 0x500)
+    ways = (
+        ("rnn", "tnc", "inputs", "standard"),
+        ("lstm", "ntc", "inputs", "persistent"),
+        ("gru", "tnc", "both", "standard"),
+    )
+    for training, words in itertools.product((False, True), ways):
+        made = cudnn_rnn.recurrence(on, cudnn_rnn.Layer(2, 3, 4, 5, *words, training))
+        assert made.places(0x200, 1) == (HANDLE, HANDLE)
+        made.forward(room, 0x600, 0x700)()
+        made.inputs_gradient(room, 0x700, 0x800, 0x900)()
+        made.weights_gradient(room, 0x600, 0x700)()
 
 
 def _cufft(library: Any) -> None:

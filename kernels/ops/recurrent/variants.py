@@ -1,9 +1,9 @@
-"""Recurrent layers: ours on OpenBLAS in four formulations, loops of Python, and the sequences of libraries."""
+"""Recurrent layers: ours on OpenBLAS in four formulations, loops of Python, and the sequences of libraries; cuDNN."""
 
 from __future__ import annotations
 
 from kernels.libs.torch import TORCH
-from kernels.ops.recurrent import libraries, loops, native, onednn, onnxruntime
+from kernels.ops.recurrent import gpu, libraries, loops, native, onednn, onnxruntime
 from kernels.ops.recurrent.problem import Recurrent
 from kernels.provider import NUMPY
 from kernels.variant import DEFAULT, Variant, row
@@ -47,4 +47,5 @@ VARIANTS: tuple[Variant[Recurrent], ...] = (
         roles=(DEFAULT, "lengths"),
     ),
     *onnxruntime.ROWS,
+    *gpu.ROWS,
 )

@@ -5,7 +5,8 @@ Compiled back ends record no calls: a step is a single call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -38,7 +39,8 @@ def record(model: Any, run: Callable[[], object]) -> Any:
         return []
     import torch_record
 
-    return torch_record.record(run, model.model.zero_grad, _aligned(model))
+    with _scoped(model):
+        return torch_record.record(run, model.model.zero_grad, _aligned(model))
 
 
 def _tensorflow(model: Any, run: Callable[[], object]) -> Any:
@@ -77,20 +79,55 @@ def _torch(model: Any, run: Callable[[], object]) -> Any:
 
     model.model.zero_grad = marked
     try:
-        return torch_trace.spans(run, _aligned(model))
+        with _scoped(model):
+            return torch_trace.spans(run, _aligned(model))
     finally:
         del model.model.zero_grad
+
+
+def _in_order(model: Any) -> Any:
+    """Return whether the order of operations determines their layers, without scopes."""
+    return all(x["kind"] == "dense" for x in model.network["layers"])
+
+
+@contextlib.contextmanager
+def _scoped(model: Any) -> Iterator[None]:
+    """Run each layer in a scope of its name, for a trace; names of Keras's layers are keras_layers.Kinds.called's."""
+    import torch
+
+    names = {} if _in_order(model) else {x["name"].replace(".", ">"): x["name"] for x in model.network["layers"]}
+    wrapped = []
+
+    def wrap(call: Callable[..., Any], scope: str) -> Callable[..., Any]:
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with torch.profiler.record_function(scope):
+                return call(*args, **kwargs)
+
+        return within
+
+    for layer in model.model.layers:
+        owner = next((x for x in names if layer.name == x or layer.name.startswith(x + ">")), None)
+        if owner is not None:
+            scope = names[owner] + (" activation" if layer.name.endswith(">activation") else "")
+            layer.call = wrap(layer.call, scope)
+            wrapped.append(layer)
+    try:
+        yield
+    finally:
+        for layer in wrapped:
+            del layer.call
 
 
 def _aligned(model: Any) -> Any:
     """Return a function from PyTorch's events to their rows and columns."""
     import torch_rows
+    import torch_scopes
 
-    if any(x["kind"] != "dense" for x in model.network["layers"]):
-        return lambda events: [([], None) for _ in events]  # the order does not determine the layer
-    layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     shapes = [list(v.shape) for v in model.model.trainable_variables]
     parameters = [(name.rpartition(".")[0], shape) for name, shape in zip(model.names, shapes)]
+    if not _in_order(model):
+        return lambda events: torch_scopes.align(events, model.network["layers"], parameters)
+    layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     return lambda events: torch_rows.align(events, len(model.labels), layers, parameters)
 
 

@@ -17,7 +17,7 @@ from macro.frameworks import find, home, interpreter, names, remedy
 from macro.networks.base import Network, from_data
 from macro.networks.layers import Dense, Dropout, Embedding, Mean, Recurrent
 from macro.processes.job import Setting
-from tests.macro.models import asked, assert_same, build
+from tests.macro.models import asked, assert_same, build, started
 
 TABLE, OUT = Embedding(name="table", rows=50, width=6), Dense(name="out", outputs=11)
 
@@ -114,6 +114,26 @@ def test_every_framework_does_equal_work(name: str, own_state: Path, tmp_path: P
         else:
             assert verdict.equal, (network.name, verdict.why)
     assert set(lacks) <= {"two biases", "forget bias", "gru", "reset before"}
+
+
+@pytest.mark.slow
+def test_layers_of_keras_on_pytorch_have_their_rows(own_state: Path, tmp_path: Path) -> None:
+    if ENVIRONMENTS.is_dir():
+        (own_state / "environments").symlink_to(ENVIRONMENTS)
+    framework = find("keras-torch")
+    if interpreter(framework) is None:
+        pytest.skip(f"no environment for keras-torch: {remedy(framework)}")
+    with started(framework, LSTM, tmp_path) as process:
+        process.expect("hello")
+        process.expect("built")
+        traced = process.ask(60.0, "traced", do="trace", phase="step", count=1, fifos=None, spans=True)
+    columns: dict[str, set[str]] = {}
+    for span in traced["spans"]:
+        for row in span["rows"]:
+            columns.setdefault(row, set()).add(span["column"])
+    for row in ("r forward", "r gradient", "s forward", "s gradient"):
+        assert "recurrent cell" in columns[row], row
+    assert "gemm" in columns["out forward"] & columns["out wgrad"] and "loss" in columns
 
 
 def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:

@@ -17,6 +17,11 @@ BESIDE = (
     "numpy_optimizers",
     "suite_layers",
     "numpy_images",
+    "numpy_mistaken",
+    "numpy_sequences",
+    "suite_sequences",
+    "keras_layers",
+    "cntk_layers",
     "layouts",
 )  # an adapter, which is run by path and never imported
 FILES = [

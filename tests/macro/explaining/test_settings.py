@@ -255,7 +255,7 @@ def test_only_a_setting_that_may_cost_something_is_reported(low: float, high: fl
 def test_a_hand_over_grows_with_the_batch() -> None:
     cells = cell("data", "copy", 0.05, Operation("cat", 0.01, 1, "1000×1000")), cell("forward", "gemm", 0.05)
     loaders = [{**LOADER, "in_memory": False, "batch": batch} for batch in (32, 256)]
-    assert "saves at most 33.5 ms" in advised(step(cells, {"cores": 2, "loaders": loaders}, threads=1))
+    assert "saves at most 17.5 ms" in advised(step(cells, {"cores": 2, "loaders": loaders}, threads=1))
 
 
 @pytest.mark.parametrize(("path", "there"), [("(SGD.zero_grad)", True), ("net", False)])
@@ -267,6 +267,6 @@ def test_clearing_gradients_counts_where_they_are_cleared(path: str, there: bool
 
 def test_casts_are_bounded_with_the_passes_beside_them() -> None:
     cells = cell("script", "cast", 0.03), cell("script", "reduction", 0.02), cell("forward", "element-wise", 0.05)
-    assert "no change of type: saves at most 50.0 ms" in advised(step(cells))
+    assert "no change of type: saves at most 75.0 ms" in advised(step(cells))  # half of what reads what was cast
     few = (cell("script", "cast", 0.004), *cells[1:])
     assert "no change of type" not in advised(step(few))

@@ -34,6 +34,11 @@ def work_kind(served: list[str], layers: list[dict[str, Any]]) -> str | None:
     return WORK_KINDS.get(kinds.pop()) if len(kinds) == 1 else None
 
 
+def in_order(layers: list[dict[str, Any]]) -> bool:
+    """Return whether the order of operations determines their layers: all dense, and none of a sequence."""
+    return all(spec["kind"] == "dense" and len(spec["in"][0]) == 1 for spec in layers)
+
+
 def forks(layers: list[dict[str, Any]]) -> set[str]:
     """Return the layers whose output several layers use, so that its gradients are summed."""
     taken = [name for spec in layers for name in spec["after"]]

@@ -9,6 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import graphs  # beside this file
+
 
 def spans(model: Any, run: Callable[[], object]) -> Any:
     """Run `run` on the adapter's model and return its spans."""
@@ -85,17 +87,13 @@ def _torch(model: Any, run: Callable[[], object]) -> Any:
         del model.model.zero_grad
 
 
-def _in_order(model: Any) -> Any:
-    """Return whether the order of operations determines their layers, without scopes."""
-    return all(x["kind"] == "dense" for x in model.network["layers"])
-
-
 @contextlib.contextmanager
 def _scoped(model: Any) -> Iterator[None]:
     """Run each layer in a scope of its name, for a trace; names of Keras's layers are keras_layers.Kinds.called's."""
     import torch
 
-    names = {} if _in_order(model) else {x["name"].replace(".", ">"): x["name"] for x in model.network["layers"]}
+    layers = model.network["layers"]
+    names = {} if graphs.in_order(layers) else {x["name"].replace(".", ">"): x["name"] for x in layers}
     wrapped = []
 
     def wrap(call: Callable[..., Any], scope: str) -> Callable[..., Any]:
@@ -125,7 +123,7 @@ def _aligned(model: Any) -> Any:
 
     shapes = [list(v.shape) for v in model.model.trainable_variables]
     parameters = [(name.rpartition(".")[0], shape) for name, shape in zip(model.names, shapes)]
-    if not _in_order(model):
+    if not graphs.in_order(model.network["layers"]):
         return lambda events: torch_scopes.align(events, model.network["layers"], parameters)
     layers = [(x["name"], x["inputs"], x["outputs"]) for x in model.network["layers"]]
     return lambda events: torch_rows.align(events, len(model.labels), layers, parameters)

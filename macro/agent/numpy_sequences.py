@@ -57,7 +57,7 @@ class Mean(Layer):
 
 def sigmoid(x: Any) -> Any:
     """Overwrite numbers with their sigmoid."""
-    np.negative(x, out=x)
+    np.multiply(x, np.float32(-1), out=x)  # NumPy 2.4's negative is wrong in place at a stride of four numbers
     np.exp(x, out=x)
     x += np.float32(1)
     return np.reciprocal(x, out=x)

@@ -120,8 +120,9 @@ class Products:
     def fastest(self, problem: Any) -> str:
         """Return the name of the fastest variant."""
         if problem.name not in CHOSEN:
-            candidates = [x for x in self.candidates[problem.op] if not find(problem.op, x).accepts(problem)]
-            CHOSEN[problem.name] = self._best(problem) if len(candidates) > 1 else candidates[0]
+            rows = [find(problem.op, name) for name in self.candidates[problem.op]]
+            candidates = [x.name for x in rows if len(rows) == 1 or not (x.accepts(problem) or x.missing())]
+            CHOSEN[problem.name] = candidates[0] if len(candidates) == 1 else self._best(problem)
             CHOSEN.update(_stored(self.kept))  # the first process to store a choice wins
             with contextlib.suppress(OSError):  # a lost choice costs another measurement and proof
                 state.write(self.kept, json.dumps(CHOSEN))

@@ -38,6 +38,8 @@ class Embedding(numpy_sequences.Embedding):
 
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
+        if model.products.on_gpu:
+            raise NotImplementedError("kernels-only has no layers of sequences on a GPU")
         self.bound = suite_layers.Bound(Alone(model.products))
 
     def forward(self, inputs: list[Any]) -> Any:
@@ -111,7 +113,7 @@ class Recurrent(numpy_layers.Layer):
     def __init__(self, model: Any, spec: dict[str, Any]) -> None:
         super().__init__(model, spec)
         if model.products.on_gpu:
-            raise NotImplementedError("kernels-only has no recurrent layer on a GPU")
+            raise NotImplementedError("kernels-only has no layers of sequences on a GPU")
         self.ways = [Way(self, reverse) for reverse in (False, True)[: 1 + spec["bidirectional"]]]
 
     def forward(self, inputs: list[Any]) -> Any:

@@ -53,7 +53,7 @@ def spans(tf: Any, run: Callable[[], object], programs: Any, layers: list[dict[s
                 text, lambda instruction: row(instruction.op_name, layers), graphs.work_kinds(layers)
             )
             products.update((hlo.module(text), name) for name in hlo.products(text))
-    if all(spec["kind"] == "dense" for spec in layers):  # else the order does not determine the layer
+    if graphs.in_order(layers):
         eager(traced, layers, batch)
     intervals = xplane.spans(traced, operation)
     return xplane.named(
@@ -133,7 +133,10 @@ def rows(name: str, kind: str, layers: list[dict[str, Any]]) -> list[str]:
 
 def _of_layer(layer: dict[str, Any], what: Any, last: str, kind: str, backward: bool) -> list[str]:
     """Return the layer's rows of an operation `what`; `last`: the last part of its name."""
-    scope, activates = layer["name"], re.match("(Sigmoid|Relu)", what)
+    scope = layer["name"]
+    activates = re.match("Sigmoid|Relu" + "|Tanh" * (layer.get("activation") == "tanh"), what)
+    if layer["kind"] in ("recurrent", "embedding"):  # whose functions are of the cell
+        return [scope + (" gradient" if backward else " forward")]
     if backward:
         if activates:
             return [scope + " activation gradient"]
@@ -205,9 +208,9 @@ def in_order(calls: Any, layers: list[dict[str, Any]], batch: int) -> Any:
             row = layer["name"] + (" wgrad" if weights or layer["first"] else " dgrad")
         elif kind == "BiasAdd":
             row = layer["name"] + " forward"
-        elif kind in ("Sigmoid", "Relu"):
+        elif kind in ("Sigmoid", "Relu", "Tanh"):
             row = layer["name"] + " activation"
-        elif kind in ("SigmoidGrad", "ReluGrad"):
+        elif kind in ("SigmoidGrad", "ReluGrad", "TanhGrad"):
             row = layers[backward - 1]["name"] + " activation gradient" if backward else None
         elif kind == "BiasAddGrad":
             backward, products, losing = len(layers) - 1 if backward is None else backward - 1, 0, False

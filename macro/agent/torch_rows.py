@@ -15,8 +15,8 @@ from typing import Any
 NODE = "autograd::engine::evaluate_function: "
 FRAMEWORK, LOSS, FREED = ["framework"], ["loss"], ["free gradients"]
 PRODUCTS = ("linear", "addmm", "matmul", "mm")
-ACTIVATIONS = ("sigmoid", "relu")
-DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0")
+ACTIVATIONS = ("sigmoid", "relu", "tanh")
+DERIVATIVES = ("SigmoidBackward0", "ReluBackward0", "ThresholdBackward0", "TanhBackward0")
 GRADIENTS = {"AddmmBackward0": ("dgrad", "wgrad"), "MmBackward0": ("wgrad", "dgrad")}  # in autograd's order
 LOSS_NODES = ("NllLossBackward0", "LogSoftmaxBackward0", "BinaryCrossEntropyWithLogitsBackward0", "MseLossBackward0")
 LOSSES = (
@@ -25,8 +25,8 @@ LOSSES = (
 )
 KINDS = {
     "gemm": "mm addmm bmm",
-    "element-wise": "sigmoid relu clamp_min sigmoid_backward threshold_backward nll_loss_backward "
-    "add add_ mul mul_ div_",
+    "element-wise": "sigmoid relu tanh clamp_min sigmoid_backward threshold_backward tanh_backward "
+    "nll_loss_backward add add_ mul mul_ div_",
     "reduction": "sum nll_loss_forward",
     "softmax": "_log_softmax _log_softmax_backward_data mse_loss mse_loss_backward binary_cross_entropy_with_logits",
     "random numbers": "bernoulli_",
@@ -221,7 +221,7 @@ class _Alignment:
             rows += LOSS if softmax or "nll_loss" in name else []
         else:
             rows += LOSS if softmax or "nll_loss_backward" in name else []
-            if "sigmoid_backward" in name or "threshold_backward" in name:
+            if any(x in name for x in ("sigmoid_backward", "threshold_backward", "tanh_backward")):
                 self.behind = max(0, self.behind - 1)
                 rows += [self.names[self.behind] + " activation gradient"]
                 rows += self._biases([self.behind]) if "_sum_" in name else []

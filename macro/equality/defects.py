@@ -51,10 +51,9 @@ def _of_the_batch(answer: Answer, network: Network, batch: int) -> str | None:
     given, steps = answer.built.get("batch"), network.input[0]
     if len(network.input) > 2 or not any(isinstance(x, Recurrent) for x in network.layers) or given == batch:
         return None
-    if given == steps:
-        return "swapped axes (batch and steps)"
-    counts = {batch // steps: "words counted for sequences", batch * steps: "words counted for sequences"}
-    return counts.get(given) if isinstance(given, int) else None
+    if given in (batch // steps, batch * steps):
+        return "words counted for sequences"
+    return "swapped axes (batch and steps)" if given == steps else None
 
 
 def _of_the_structure(answer: Answer, want: Answer, network: Network, batch: int) -> str | None:

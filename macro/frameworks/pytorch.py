@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import graphs  # of macro/agent
 import numpy as np
 import numpy_losses
 import torch_device
-import torch_layers  # of macro/agent
+import torch_layers
 import torch_rows
 import torch_scopes
 
@@ -158,7 +159,8 @@ class Model:
             @staticmethod
             def backward(ctx: Any, dy: Any) -> Any:
                 x, weight = ctx.saved_tensors
-                dx = dy.mm(weight) if ctx.needs_input_grad[0] else None
+                shape, x, dy = x.shape, x.flatten(0, -2), dy.flatten(0, -2)  # steps of sequences as rows
+                dx = dy.mm(weight).view(shape) if ctx.needs_input_grad[0] else None
                 if model.stepping:
                     weight.data.addmm_(dy.t(), x, alpha=factor)
                     return dx, None, dy.sum(0)
@@ -193,8 +195,8 @@ class Model:
         moved = [(names[id(p)], list(p.shape)) for p in self.net.parameters() if p.requires_grad]
         if not self.job["knobs"].get("compile"):
             return torch_scopes.align(events, self.layers, moved)
-        if any(x["kind"] != "dense" for x in self.layers) or self.job["network"]["loss"] != "softmax":
-            return [([], None) for _ in events]  # the order does not determine the layer
+        if not graphs.in_order(self.layers) or self.job["network"]["loss"] != "softmax":
+            return [([], None) for _ in events]
         dense = [(x["name"], x["inputs"], x["outputs"]) for x in self.layers]
         return torch_rows.align(events, len(self.labels), dense, moved)
 

@@ -133,7 +133,7 @@ class Model:
 
     def _step(self, x: Any, labels: Any) -> Any:
         loss, grads, kept = self._taped(x, labels)
-        if self.network["momentum"]:  # TensorFlow's moves velocities of rows with a gradient only
+        if self.network["momentum"] and self.network["optimizer"] != "adam":  # velocities of rows without gradient
             grads = list(map(self.tf.convert_to_tensor, grads))
         self.optimizer.apply_gradients(zip(grads, self.variables))
         for name, value in kept.items():

@@ -79,7 +79,9 @@ class Network:
             raise ValueError(f"targets {self.targets}: choose from {', '.join(TARGETS)}")
         if self.targets != TARGETS[0] and self.loss == "softmax":
             raise ValueError(f"targets {self.targets}: loss softmax requires labels")
-        if self.targets == "input" and (self.ids or self.nodes[-1].output != self.input):
+        if self.targets == "input" and self.ids:
+            raise ValueError("targets input: the inputs are ids; choose labels or numbers")
+        if self.targets == "input" and self.nodes[-1].output != self.input:
             raise ValueError(f"targets input: {self.layers[-1].name} must output as many numbers as the input has")
         if len(self.nodes[-1].output) > 2:
             raise ValueError(f"the loss requires one output per class, but {self.layers[-1].name} outputs images")
@@ -201,6 +203,8 @@ def _check_ids(nodes: Sequence[Node]) -> None:
         masked = isinstance(node.layer, Mean) and node.sources[0] != INPUT
         if by_ids and INPUT in node.sources and node.name not in by_ids and not masked:
             raise ValueError(f"{node.name}: cannot take the input, which {by_ids[0]} takes as ids")
+        if masked and any(source != INPUT for source in node.sources[1:]):
+            raise ValueError(f"{node.name}: masks by ids, which are the input, not {node.sources[1]}")
         if masked and INPUT in node.sources and not by_ids:
             raise ValueError(f"{node.name}: masks by ids, but no embedding takes the input")
 

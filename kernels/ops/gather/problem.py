@@ -43,7 +43,7 @@ class Gather(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch > self.rows and self.order != "text":
-            raise UsageError(f"--batch {self.batch}: exceeds --rows {self.rows}; the rows of a batch are distinct")
+            raise UsageError(f"--batch {self.batch}: exceeds --rows {self.rows}; rows repeat only with --order text")
         if self.steps and self.order == "text":
             raise UsageError("--order text: the rows of an optimizer's step are distinct")
 

@@ -51,9 +51,9 @@ class Recurrent(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.lengths != "full" and self.batch > len(lengths.every()):
-            raise UsageError(f"--batch {self.batch}: there are {len(lengths.every())} sequences")
+            raise UsageError(f"--batch {self.batch}: must be at most {len(lengths.every())}, the number of sequences")
         if self.lengths != "full" and self.each[0] > self.steps:
-            raise UsageError(f"--steps {self.steps}: the longest of these sequences has {self.each[0]}")
+            raise UsageError(f"--steps {self.steps}: must be {self.each[0]} or more, the longest sequence's")
 
     @property
     def each(self) -> tuple[int, ...]:

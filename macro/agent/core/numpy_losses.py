@@ -61,7 +61,7 @@ class Binary(object):
         return float((np.logaddexp(0, z) - self.targets * z).mean())
 
     def gradient(self, z):
-        np.negative(z, out=z)
+        np.multiply(z, np.float32(-1), out=z)
         np.minimum(z, np.float32(80), out=z)  # above 80 the exponential overflows, and the sigmoid is 0
         np.exp(z, out=z)
         z += np.float32(1)

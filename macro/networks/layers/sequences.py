@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,13 +12,23 @@ from kernels.ops.recurrent.problem import GATES
 from kernels.problem import Problem
 from macro.networks.layer import Layer, Node, Parameter, Shape, size
 
+MOST = 100_000  # steps
 RESETS = ("gru",)  # cells whose product with the state has a bias inside the reset gate
+
+
+def _check_least(**sizes: tuple[int, int]) -> None:
+    """Raise ValueError for a size below its least."""
+    for name, (size_, least) in sizes.items():
+        if size_ < least:
+            raise ValueError(f"{name} {size_}: must be {least} or more")
 
 
 def sequence(inputs: Sequence[Shape], what: str) -> Shape:
     """Return the first input's shape: steps, features. Raises ValueError if it is not a sequence."""
     if len(inputs[0]) != 2:
         raise ValueError(f"{what} requires a sequence (steps × features), not {inputs[0]}")
+    if inputs[0][0] > MOST:
+        raise ValueError(f"{inputs[0][0]} steps: must be at most {MOST}")
     return inputs[0]
 
 
@@ -34,6 +45,7 @@ class Embedding(Layer):
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if len(inputs[0]) != 1:
             raise ValueError(f"an embedding requires one id a step, not {inputs[0]}")
+        _check_least(rows=(self.rows, 2), width=(self.width, 1))
         return (*inputs[0], self.width)
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
@@ -72,10 +84,13 @@ class Recurrent(Layer):
         steps, _ = sequence(inputs, "a recurrent layer")
         if self.cell not in GATES:
             raise ValueError(f"cell {self.cell}: choose from {', '.join(GATES)}")
-        if self.biases not in (1, 2) or (self.cell in RESETS and self.biases == 1):
-            raise ValueError(f"biases {self.biases}: must be {'2' if self.cell in RESETS else '1 or 2'}")
-        if self.forget and (self.cell != "lstm" or self.biases > 1):
-            raise ValueError(f"forget {self.forget:g}: requires the cell lstm with one bias")
+        _check_least(hidden=(self.hidden, 1))
+        if not math.isfinite(self.forget) or (self.forget and (self.cell != "lstm" or self.biases > 1)):
+            raise ValueError(f"forget {self.forget:g}: must be finite, and requires the cell lstm with one bias")
+        if self.cell in RESETS and self.biases != 2:
+            raise ValueError(f"biases {self.biases}: the cell {self.cell} has 2, give biases 2")
+        if self.biases not in (1, 2):
+            raise ValueError(f"biases {self.biases}: must be 1 or 2")
         states = self.hidden * self.directions
         return (states,) if self.last else (steps, states)
 
@@ -115,5 +130,5 @@ class Mean(Layer):
     def output(self, inputs: Sequence[Shape]) -> Shape:
         steps, features = sequence(inputs, "a mean over steps")
         if any(shape != (steps,) for shape in inputs[1:]):
-            raise ValueError(f"a mean over {steps} steps requires as many ids, not {inputs[1]}")
+            raise ValueError(f"a mean over {steps} steps masks by as many ids, those of the input, not by {inputs[1]}")
         return (features,)

@@ -41,6 +41,7 @@ NETWORKS = {
             Dense(name="out", outputs=1),
             loss="binary",
         ),
+        net("hidden of 1", TABLE, Recurrent(name="r", hidden=1, last=True), OUT, input=(1,)),
         net("gru", TABLE, Recurrent(name="r", hidden=7, cell="gru", biases=2, last=True), OUT),
         net("rnn", Recurrent(name="r", hidden=7, cell="rnn"), Mean(name="mean"), OUT, input=(9, 4)),
         net(
@@ -152,16 +153,16 @@ def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:
     [
         ((Recurrent(name="r", hidden=7, cell="lstn"), OUT), {}, "r: a recurrent layer requires a sequence"),
         ((TABLE, Recurrent(name="r", hidden=7, cell="lstn"), OUT), {}, "r: cell lstn: choose from lstm, gru"),
-        ((TABLE, Recurrent(name="r", hidden=7, cell="gru"), OUT), {}, "r: biases 1: must be 2"),
+        ((TABLE, Recurrent(name="r", hidden=7, cell="gru"), OUT), {}, "r: biases 1: the cell gru has 2"),
         ((TABLE, Recurrent(name="r", hidden=7, biases=3), OUT), {}, "r: biases 3: must be 1 or 2"),
-        ((TABLE, Recurrent(name="r", hidden=7, biases=2, forget=1.0), OUT), {}, "r: forget 1: requires the cell lstm"),
+        ((TABLE, Recurrent(name="r", hidden=7, biases=2, forget=1.0), OUT), {}, "r: forget 1: must be finite, and"),
         ((TABLE, Dense(name="d", outputs=3, after=("input",)), OUT), {}, "d: cannot take the input, which table takes"),
         (
             (Dense(name="d", outputs=3), Embedding(name="e", rows=2, width=1, after=("d",))),
             {},
             "requires the network's",
         ),
-        ((TABLE, Mean(name="m", after=("table", "table")), OUT), {}, "m: a mean over 9 steps requires as many ids"),
+        ((TABLE, Mean(name="m", after=("table", "table")), OUT), {}, "m: a mean over 9 steps masks by as many ids"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "labels "}, "targets labels : choose from labels, input"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "input"}, "targets input: loss softmax requires labels"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "input", "loss": "squared"}, "out must output as many numbers"),

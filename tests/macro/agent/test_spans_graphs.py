@@ -47,17 +47,21 @@ def test_products_of_a_recurrent_layer_are_of_its_cell() -> None:
     import tf_rows
 
     layers = [
-        {"name": name, "kind": kind, "activation": "none", "parameters": {"weight": [2, 2]}, "first": False}
-        for name, kind in (("table", "embedding"), ("lstm", "recurrent"), ("out", "dense"))
+        {"name": name, "kind": kind, "activation": act, "parameters": {"weight": [2, 2]}, "first": False}
+        for name, kind, act in (("table", "embedding", "none"), ("lstm", "recurrent", "none"), ("out", "dense", "tanh"))
     ]
     kinds = {
         "lstm/MatMul_3": (["lstm forward"], "recurrent cell"),
         "gradient_tape/lstm/MatMul/MatMul_1": (["lstm gradient"], "recurrent cell"),
         "table/embedding_lookup": (["table forward"], "embedding"),
+        "lstm/Sigmoid_3": (["lstm forward"], "recurrent cell"),
+        "gradient_tape/lstm/TanhGrad": (["lstm gradient"], "recurrent cell"),
+        "gradient_tape/lstm/BiasAddGrad": (["lstm gradient"], "recurrent cell"),
         "out/MatMul": (["out forward"], None),
+        "out/Tanh": (["out activation"], "element-wise"),
     }
     for name, (served, column) in kinds.items():
-        kind = "MatMul" if "MatMul" in name else "ResourceGather"
+        kind = name.rpartition("/")[2].partition("_")[0]
         assert tf_rows.tell({}, layers, (tf_rows.KERNELS, kind, name)) == (served, column)
     assert graphs.work_kind(["lstm update"], layers) is None
     assert graphs.work_kind(["lstm gradient", "out wgrad"], layers) is None

@@ -245,7 +245,7 @@ def test_outputs_beyond_a_sequence_are_refused() -> None:
 
 
 def test_too_few_steps_and_too_many_sequences_are_refused() -> None:
-    with pytest.raises(UsageError, match="--steps 5: must be .* or more, the longest sequence"):
+    with pytest.raises(UsageError, match=r"--steps 5: must be .* or more, the longest sequence"):
         Recurrent(5, 4, 3, 5, lengths="sorted")
     with pytest.raises(UsageError, match="--batch 1990: must be at most 1989"):
         Recurrent(99, 1990, 3, 5, lengths="sorted")

@@ -229,16 +229,17 @@ class GruBefore(Recurrent):
         super().__init__(model, spec, reverse)
         self.kept = aligned(self.states.shape)  # states times resets
 
-    def split(self) -> tuple[Any, Any]:
-        """Return the recurrent weights of both gates, and of the new state."""
+    def _begin(self) -> None:
+        """Split the recurrent weights into those of both gates, and of the new state."""
+        super()._begin()
         weights, both = self.weight("recurrent"), 2 * self.hidden
-        return np.ascontiguousarray(weights[:, :both]), np.ascontiguousarray(weights[:, both:])
+        self.split = np.ascontiguousarray(weights[:, :both]), np.ascontiguousarray(weights[:, both:])
 
     def state_product(self, h: Any) -> None:
         """Leave the products to the cell, which needs the reset for the second."""
 
     def cell(self, t: int, sums: Any, h: Any) -> None:
-        gates, new = self.split()
+        gates, new = self.split
         r, z, n = (self.gate(sums, at) for at in range(3))
         sums[:, : 2 * self.hidden] += h @ gates
         sigmoid(r), sigmoid(z)
@@ -248,7 +249,7 @@ class GruBefore(Recurrent):
         np.add((1 - z) * n, z * h, out=self.states[:, t])
 
     def back(self, t: int, dh: Any) -> Any:
-        gates, new = self.split()
+        gates, new = self.split
         (r, z, n), before = (self.gate(self.sums[:, t], at) for at in range(3)), self.before[:, t]
         dn = dh * (1 - z) * (1 - n * n)
         dm, dz = dn @ new.T, dh * (before - n) * z * (1 - z)

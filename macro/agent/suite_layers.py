@@ -30,15 +30,18 @@ from macro.networks.optimizers import rule
 
 
 class Bound:
-    """Launches of a layer, prepared at the first call and rebound if an array's address has changed."""
+    """Launches of a layer, prepared at the first call and rebound if an array's address has changed.
 
-    def __init__(self, products: Any) -> None:
-        self.products, self.prepared, self.calls = products, dict[str, Any](), dict[str, Any]()
+    `alone`: on one thread, as kernels that have no threads require."""
+
+    def __init__(self, products: Any, alone: bool = False) -> None:
+        self.products, self.alone = products, alone
+        self.prepared, self.calls = dict[str, Any](), dict[str, Any]()
 
     def __call__(self, what: str, problem: Callable[[], Any], arrays: Any) -> Any:
         where = tuple(map(suite_device.address, arrays))
         if what not in self.prepared:
-            self.prepared[what] = self.products.prepared(problem())
+            self.prepared[what] = self.products.prepared(problem(), self.alone)
         if what not in self.calls or self.calls[what][0] != where:
             self.calls[what] = where, self.prepared[what](arrays).call
         return self.calls[what][1]

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,10 @@ class Products:
         CHOSEN.clear()
         CHOSEN.update(_stored(self.kept))
 
-    def prepared(self, problem: Any) -> Any:
-        """Return the fastest variant's kernel, prepared to be bound to buffers."""
-        return find(problem.op, self.fastest(problem)).prepare(problem, self.device, self.setting)
+    def prepared(self, problem: Any, alone: bool = False) -> Any:
+        """Return the fastest variant's kernel, prepared to be bound to buffers; `alone`: on one thread."""
+        setting = replace(self.setting, threads=1) if alone else self.setting
+        return find(problem.op, self.fastest(problem)).prepare(problem, self.device, setting)
 
     def fastest(self, problem: Any) -> str:
         """Return the name of the fastest variant."""

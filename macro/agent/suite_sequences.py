@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,12 @@ import suite_layers
 from numpy_layers import aligned, flat
 from numpy_sequences import CELL
 
-from kernels.catalog import find
 from kernels.ops.gather.problem import Gather
 from kernels.ops.recurrent import native, onednn
 from kernels.ops.recurrent.problem import Recurrent as Problem
 
 PASSES = {"c-batched": native.passes, "onednn": onednn.passes}  # variants in two launches, forward and gradients
 TURNED = ("weight", "recurrent")  # stored as the kernels take them, gates x inputs
-
-
-class Alone:
-    """The fastest variants on one thread, as kernels that have no threads require."""
-
-    def __init__(self, products: Any) -> None:
-        self.products = products
-
-    def prepared(self, problem: Any) -> Any:
-        row = find(problem.op, self.products.fastest(problem))
-        return row.prepare(problem, self.products.device, replace(self.products.setting, threads=1))
 
 
 class Embedding(numpy_sequences.Embedding):
@@ -40,7 +27,7 @@ class Embedding(numpy_sequences.Embedding):
         super().__init__(model, spec)
         if model.products.on_gpu:
             raise NotImplementedError("kernels-only has no layers of sequences on a GPU")
-        self.bound = suite_layers.Bound(Alone(model.products))
+        self.bound = suite_layers.Bound(model.products, alone=True)
 
     def forward(self, inputs: list[Any]) -> Any:
         self.ids = inputs[0].reshape(-1)

@@ -6,11 +6,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kernels.devices.cpu import cores
+from kernels.ops.bidirectional.problem import Bidirectional
+from kernels.ops.gemm.problem import Gemm
 from kernels.ops.recurrent import lengths as real
 from kernels.ops.recurrent.problem import Recurrent
+from kernels.ops.softmax.problem import Softmax
 from micro.command.line import main
 from micro.planning.benchmark import Benchmark, Question, Request, Useful
-from micro.planning.contest import Contest
+from micro.planning.contest import Case, Contest
 
 # Layers of the texts: steps, sequences, inputs, hidden
 PTB = Recurrent(32, 128, 256, 256, want="step")  # dlbench's language model, 4096 words a step
@@ -23,6 +27,7 @@ SIZES, MORE_SIZES = (PTB, NIETZSCHE), (PTB, FEW_WORDS, NIETZSCHE, IMDB_GRU, BIDI
 BATCHES, MORE_BATCHES = (16, 128), (1, 16, 64, 128)
 AGAIN = ("c-concatenated", "c-batched-steps")  # variants that are compared with c-split too
 PACKED = ("c-split", "c-packed"), ("torch", "torch-packed")  # variants that pad, and that pack
+WORDS = 10_000  # of the language model
 HIDDEN, MORE_HIDDEN = (64, 256), (32, 64, 128, 256, 512)
 
 
@@ -121,6 +126,41 @@ def loop(asked: Request) -> list[Contest]:
     return [asked.between(f"loop/{x.name}", question, x, names) for x in layers]
 
 
+def both(asked: Request) -> list[Contest]:
+    """Return a contest per layer of both directions: one after another, at once on half of the threads each."""
+    question, contests = "both directions one after another, or at once in half of the threads each?", []
+    threads = asked.settings[0].threads if "threads" in asked.given else min(2, cores())
+    for layer in _layers(asked, (BIDIRECTIONAL,)):
+        pair = Bidirectional(layer.steps, layer.batch, layer.inputs, layer.hidden, layer.cell, want=layer.want)
+        names = asked.named("variant", asked.rows(op=pair.op))
+        cases = [asked.case(pair, name, replace(asked.settings[0], threads=threads)) for name in names]
+        contests.append(Contest(f"both/{pair.name}", question, "variant", tuple(cases)))
+    return contests
+
+
+def softmax(asked: Request) -> list[Contest]:
+    """Return the contest of a language model's layer, the product of its states with all words, and their softmax."""
+    layer = replace(next(_layers(asked, (PTB,))), want="forward")
+    states = layer.steps * layer.batch
+    behind = (Gemm(states, WORDS, layer.hidden), Softmax(states, WORDS, want="forward"))
+    cases = [asked.case(layer, name) for name in asked.chosen("swap")]
+    cases += [_by_pytorch([asked.case(part, name) for name in asked.rows(op=part.op)]) for part in behind]
+    question = f"what do {WORDS} words cost behind a layer: their product, and their softmax?"
+    return [Contest(f"softmax/{layer.name}", question, "work: differs (a layer, a product, a softmax)", tuple(cases))]
+
+
+def _by_pytorch(cases: list[Case]) -> Case:
+    """Return a case that can run, PyTorch's where there is one; else the first."""
+    run = [case for case in cases if not case.skip]
+    return next((case for case in run if case.variant == "torch"), (run or cases)[0])
+
+
+# Further operations, whose axes select them in the lines that repeat a case.
+OTHERS = (
+    Benchmark(Bidirectional, "Recurrent layers of two directions.", sweep={"directions": (2,)}),
+    Benchmark(Gemm, "Products with all words.", sweep={"m": (4096,), "n": (WORDS,), "k": (256,)}),
+    Benchmark(Softmax, "Softmax of all words.", sweep={"batch": (4096,), "classes": (WORDS,)}),
+)
 BENCHMARK = Benchmark(
     Recurrent,
     "Recurrent layers (LSTM, GRU, tanh) over a sequence. Default question: --formulation.",
@@ -144,14 +184,17 @@ BENCHMARK = Benchmark(
             seconds=60.0,
             all="all layers, and a compiled loop",
         ),
+        "both": Question("both directions one after another, or at once? (about 30 s)", both),
+        "softmax": Question("what do all words cost behind a layer? (about 30 s)", softmax),
     },
     useful=(
-        *map(Useful, ("--formulation", "--once", "--major", "--swap", "--padding", "--loop")),
+        *map(Useful, ("--formulation", "--once", "--major", "--swap", "--padding", "--loop", "--both", "--softmax")),
         Useful("--formulation", 310, 8.0),
     ),
     small="--batch 4 --inputs 5 --hidden 6",
     default="formulation",
     sweeping=("cell", "layout", "want", "lengths"),
+    others=OTHERS,
 )
 
 

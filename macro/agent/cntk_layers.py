@@ -90,6 +90,8 @@ def mean(cntk, spec):
 def recurrent(cntk, spec):
     if spec["cell"] not in ("lstm", "rnn") or spec["biases"] > 1 or spec["forget"]:
         raise NotImplementedError("CNTK has no cell %s with %d biases" % (spec["cell"], spec["biases"]))
+    if spec["unrolled"]:
+        raise NotImplementedError("the CNTK adapter has no loop over the cell")
     kind = cntk.layers.LSTM if spec["cell"] == "lstm" else cntk.layers.RNNStep
     cells = [kind(spec["hidden"], activation=cntk.tanh, init=0.0) for _ in range(1 + spec["bidirectional"])]
 

@@ -140,7 +140,7 @@ class Kinds:
 
             sums = (x @ p["weight"] + recurrent_cells.bias(spec, p)).swapaxes(0, 1)
             begin = (np.zeros((x.shape[0], spec["hidden"])),) * 2
-            (h, _), states = self.lax.scan(step, begin, sums, reverse=reverse)
+            (h, _), states = self.lax.scan(step, begin, sums, reverse=reverse, unroll=spec["unrolled"] or 1)
             return h if spec["last"] else states.swapaxes(0, 1)
 
         def recurred(p: dict[str, Any], state: Any, x: Any) -> Any:

@@ -9,8 +9,10 @@ operations of XLA's programs count as kernels.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -49,9 +51,25 @@ def spans(
             tells, work_kinds = (lambda instruction: row(instruction, layers, batch, inside)), graphs.work_kinds(layers)
             by_module[hlo.module(text)] = hlo.rows(text, tells, work_kinds)
             products.update((hlo.module(text), name) for name in hlo.products(text))
-    return xplane.named(
-        xplane.spans(traced, operation), moment, lambda what: tell(by_module, what), lambda what: what in products
-    )
+    events = xplane.spans(traced, operation)
+    named = xplane.named(events, moment, lambda what: tell(by_module, what), lambda what: what in products)
+    return [*_runtime(named), *named]
+
+
+def _runtime(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a span for each thread that starts programs, around all others: it frees a program's memory afterwards.
+
+    Threads of the pool that computes have names of their own; these have the process's, as the main thread has."""
+    threads = {}
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm") as stream:
+            threads[int(thread)] = stream.read()
+    main = threads.pop(os.getpid(), None)
+    if not spans:
+        return []
+    about = {"start": min(x["start"] for x in spans), "end": max(x["end"] for x in spans), "name": "runtime"}
+    alike = [thread for thread, name in threads.items() if name == main]
+    return [{**about, "rows": ["framework"], "column": None, "part": True, "thread": thread} for thread in alike]
 
 
 def operation(name: str, stats: dict[str, Any]) -> Any:

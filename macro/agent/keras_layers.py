@@ -130,6 +130,7 @@ class Kinds:
 
     def recurrent(self, spec: dict[str, Any]) -> Any:
         library, about = self.library, {"return_sequences": not spec["last"], "name": self.called(spec)}
+        about["unroll"] = spec["unrolled"]
         if spec["biases"] == 2 and spec["cell"] != "gru":
             raise NotImplementedError(f"Keras's cell {spec['cell']} has one bias")
         if spec["forget"]:

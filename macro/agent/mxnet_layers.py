@@ -120,6 +120,8 @@ def recurrent(mx, spec, batch):
     kinds = {"lstm": mx.gluon.rnn.LSTM, "gru": mx.gluon.rnn.GRU, "rnn": mx.gluon.rnn.RNN}
     if spec["cell"] not in kinds:
         raise NotImplementedError("MXNet's GRU resets after the product with the state")
+    if spec["unrolled"]:
+        raise NotImplementedError("the MXNet adapter has no loop over the cell")
     about = {"activation": "tanh"} if spec["cell"] == "rnn" else {}
     if spec["forget"]:
         about["h2h_bias_initializer"] = mx.init.LSTMBias(spec["forget"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import graphs  # beside this file
 import layouts
+import torch_recurrent
 
 
 def dense(torch: Any, spec: dict[str, Any]) -> Any:
@@ -77,34 +78,14 @@ def embedding(torch: Any, spec: dict[str, Any]) -> Any:
 def mean(torch: Any, spec: dict[str, Any]) -> Any:
     def of_words(x: Any, ids: Any) -> Any:
         real = (ids != 0).unsqueeze(-1).to(x.dtype)
-        return (x * real).sum(1) / real.sum(1).clamp(min=1)
+        return (x * real).sum(axis) / real.sum(axis).clamp(min=1)
 
-    return _called(torch, of_words if len(spec["in"]) > 1 else lambda x: x.mean(1)), {}
+    axis = torch_recurrent.axis(spec)
+    return _called(torch, of_words if len(spec["in"]) > 1 else lambda x: x.mean(axis)), {}
 
 
 def recurrent(torch: Any, spec: dict[str, Any]) -> Any:
-    """Build a recurrent module, whose second bias is constant where the network has one: zeros, or the forget gate's.
-
-    The constant stands in for a bias that PyTorch's modules cannot do without."""
-    kinds = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}
-    if spec["cell"] not in kinds:
-        raise NotImplementedError("PyTorch's GRU resets after the product with the state")
-    kind = kinds[spec["cell"]]
-
-    class Sequence(kind):  # type: ignore[misc, valid-type]
-        def forward(self, x: Any) -> Any:
-            y, states = super().forward(x)
-            if not spec["last"]:
-                return y
-            h = states[0] if spec["cell"] == "lstm" else states
-            return torch.cat((h[0], h[1]), 1) if spec["bidirectional"] else h[0]
-
-    module = Sequence(spec["in"][0][1], spec["hidden"], batch_first=True, bidirectional=spec["bidirectional"])
-    if spec["biases"] == 1:
-        for name, bias in module.named_parameters():
-            if name.startswith("bias_hh"):
-                torch.nn.init.zeros_(bias.requires_grad_(False))
-                bias.data[spec["hidden"] : 2 * spec["hidden"]] = spec["forget"]
+    module = torch_recurrent.module(torch, spec)
     return module, {name: same if name.endswith("bias") else transposed for name in spec["parameters"]}
 
 
@@ -129,10 +110,9 @@ OPTIMIZERS = {
     "rmsprop": lambda optim, plan: partial(optim.RMSprop, alpha=plan["rho"], eps=plan["epsilon"]),
     "adam": lambda optim, plan: partial(optim.Adam, betas=(plan["momentum"], plan["rho"]), eps=plan["epsilon"]),
 }
-SEQUENCE = {"weight": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0", "state_bias": "bias_hh_l0"}
 NAMES = {
     "norm": {"scale": "weight", "shift": "bias"},
-    "recurrent": {**SEQUENCE, **{f"reverse_{name}": f"{x}_reverse" for name, x in SEQUENCE.items()}},
+    "recurrent": torch_recurrent.NAMES,
 }  # PyTorch's names of parameters, if they differ
 STATE = {"mean": "running_mean", "variance": "running_var"}
 

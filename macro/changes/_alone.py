@@ -16,6 +16,7 @@ from kernels.errors import Unavailable
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import Pooling
+from kernels.ops.recurrent.problem import Recurrent
 from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes.base import CONFIDENCE, ERRORS, Ratio
@@ -38,8 +39,16 @@ SIZES: Mapping[type[Problem], tuple[tuple[str, ...], int]] = {
     Update: (("m", "n"), LEAST),
     Conv: (("n",), IMAGES),
     Pooling: (("images",), IMAGES),
+    Recurrent: ((), 0),
 }
-BENCHMARKS: Mapping[type[Problem], str] = {Gemm: "gemm", Update: "update", Conv: "conv", Pooling: "elementwise"}
+BENCHMARKS: Mapping[type[Problem], str] = {
+    Gemm: "gemm",
+    Update: "update",
+    Conv: "conv",
+    Pooling: "elementwise",
+    Recurrent: "lstm",
+}
+SINGLE = (Pooling, Recurrent)  # whose benchmarks read no problems from a file
 
 
 class TooFewRounds(Unavailable):
@@ -77,10 +86,11 @@ def _useful(ratio: Ratio) -> bool:
 def ratios(xs: Mapping[Problem, str], how: Mapping[str, Any], seconds: float) -> dict[Problem, Ratio | None]:
     """Measure the ratios of problems of the same type; None for a problem with too few rounds.
 
-    Problems with the same --cold share a run, so that kernels start once; poolings have a run each. Raises SuiteError.
+    Problems with the same --cold share a run, so that kernels start once; those of SINGLE have a run each.
+    Raises SuiteError.
     """
     (kind,), flops = {type(x) for x in xs}, sum(x.flops for x in xs)
-    if kind is Pooling:  # elementwise reads no poolings from a file of problems
+    if kind in SINGLE:
         each_has = {x: seconds * x.bytes / sum(y.bytes for y in xs) for x in xs}
         runs = {x: run(BENCHMARKS[kind], {**asdict(x), **how, "cold": cold}, each_has[x]) for x, cold in xs.items()}
         return {x: _ratio(ran.results, ran.comparisons) for x, ran in runs.items()}

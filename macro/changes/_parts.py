@@ -13,12 +13,13 @@ from kernels.errors import Unavailable, UsageError
 from kernels.ops.conv.problem import Conv
 from kernels.ops.gemm.problem import Gemm
 from kernels.ops.pooling.problem import STRIDE, Pooling
+from kernels.ops.recurrent.problem import Recurrent
 from kernels.problem import Problem
 from macro.changes import _alone, _reuse
 from macro.changes.base import BaselineProfile, Forecast, Part, PredictionInput, Ratio, Step
 from macro.explaining import repeat
+from macro.networks import layers
 from macro.networks.layer import Node
-from macro.networks.layers import Pool
 
 Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
 PRODUCTS = ("gemm", "packing")
@@ -99,12 +100,26 @@ def swapped(asked: PredictionInput, field: str) -> Forecast:
 
 
 def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict products, except inside recurrent cells and attention, by measuring each in isolation."""
-    variant = GEMMS.get(asked.unchanged.row)
+    """Predict products, except inside attention, and PyTorch's recurrent layers by measuring each in isolation."""
+    step, before = asked.unchanged, asked.before
+    variant = GEMMS.get(step.row)
     if variant is None:
-        return Forecast(why=f"this suite has no kernel that calls the products of {asked.unchanged.framework.name}")
-    spent = _known(asked, Gemm, "other products", PRODUCTS, HAVE_PRODUCTS)
-    return with_rest(asked, "other products", HAVE_PRODUCTS, spent, each(asked, spent, {"variant": variant, **how}))
+        return Forecast(why=f"this suite has no kernel that calls the products of {step.framework.name}")
+    how, cells = {"variant": variant, **how}, ("recurrent cell",)
+    if variant != "torch" or step.script is not None or not step.has("recurrent"):
+        return _products(asked, how, HAVE_PRODUCTS)
+    apart = tuple(kind for kind in HAVE_PRODUCTS if kind not in cells)
+    return shared(
+        asked,
+        (before.kinds(*PRODUCTS), lambda x: _products(x, how, apart)),
+        (before.kinds(*cells), lambda x: recurrences(x, how, cells)),
+    )
+
+
+def _products(asked: PredictionInput, how: Mapping[str, Any], have: Sequence[str]) -> Forecast:
+    """Predict matrix products among the kinds of work `have`."""
+    spent = _known(asked, Gemm, "other products", PRODUCTS, have)
+    return with_rest(asked, "other products", have, spent, each(asked, spent, how))
 
 
 def convolutions(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
@@ -142,6 +157,23 @@ def poolings(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     return with_rest(asked, "other poolings", ("pooling",), spent, each(asked, spent, how) if spent else Forecast())
 
 
+def recurrences(asked: PredictionInput, how: Mapping[str, Any], kinds: Sequence[str] = ()) -> Forecast:
+    """Predict recurrent layers by measuring one direction of each in isolation.
+
+    `kinds`: kinds of work that change in proportion; empty: all but updates."""
+    plan, rows = asked.unchanged.plan, list[tuple[str, Problem, float]]()
+    for node in plan.network.nodes:
+        if not isinstance(layer := node.layer, layers.Recurrent):
+            continue
+        cells = [(kind, x) for (names, kind), x in asked.before.cells.items() if _of(node.name, names)]
+        took = sum(x for kind, x in cells if (kind in kinds if kinds else kind != "optimizer"))
+        steps, features = node.inputs[0]
+        want = "forward" if plan.phase == "forward" else "step"
+        major = "tnc" if asked.before.flag("major") == "time" else "ntc"
+        rows.append((node.name, Recurrent(steps, plan.batch, features, layer.hidden, layer.cell, major, want), took))
+    return each(asked, gathered(rows), how)
+
+
 def _of(name: str, rows: Sequence[str]) -> bool:
     """Return whether all of these rows belong to the layer of this name."""
     return bool(rows) and all(row.rpartition(" ")[0] == name for row in rows)
@@ -150,7 +182,7 @@ def _of(name: str, rows: Sequence[str]) -> bool:
 def pooling(node: Node, step: Step) -> Pooling | None:
     """Return a layer's pooling as a problem of the suite (square, unpadded), or None if it has none."""
     layer = node.layer
-    if not isinstance(layer, Pool) or layer.stride != STRIDE or any(layer.pads):
+    if not isinstance(layer, layers.Pool) or layer.stride != STRIDE or any(layer.pads):
         return None
     (channels, size, width), phase = node.inputs[0], "forward" if step.plan.phase == "forward" else "step"
     mode = {"max": "max", "average": "avg"}[layer.mode]

@@ -55,8 +55,8 @@ def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "already applied" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    why = f"{step.framework.name} uses oneDNN only for convolutions, and the network has none"
-    return step.refuses_knob("onednn", False) or (None if step.has("conv") else why)
+    why = f"{step.framework.name} uses oneDNN only for convolutions and recurrent layers, and the network has none"
+    return step.refuses_knob("onednn", False) or (None if step.has("conv") or step.has("recurrent") else why)
 
 
 def _make_onednn(step: Step, value: str) -> Step:
@@ -79,7 +79,12 @@ def _took_onednn(before: BaselineProfile, after: ProcessSnapshot) -> Effect:
 def _brings_onednn(asked: PredictionInput) -> Forecast:
     if asked.unchanged.row in SWITCHES:
         return Forecast(why=f"this suite lacks the kernels that {asked.unchanged.framework.name} uses instead")
-    return _parts.convolutions(asked, {"variant": "torch,torch-without-onednn"})
+    how = {"variant": "torch,torch-without-onednn"}
+    return _parts.shared(
+        asked,
+        (asked.before.kinds(*_parts.CONVOLUTIONS), lambda x: _parts.convolutions(x, how)),
+        (asked.before.kinds("recurrent cell"), lambda x: _parts.recurrences(x, how)),
+    )
 
 
 CHANGES = (
@@ -100,12 +105,12 @@ CHANGES = (
     ),
     Change(
         "onednn-off",
-        "convolutions without oneDNN (in TensorFlow and MXNet products, too)",
+        "convolutions and recurrent layers without oneDNN (in TensorFlow and MXNet products, too)",
         _applies_onednn,
         _make_onednn,
         _took_onednn,
         _brings_onednn,
-        saves=("convolution", "layout reorder"),
+        saves=("convolution", "layout reorder", "recurrent cell"),
         code="torch.backends.mkldnn.set_flags(False)",
         costs="memory for columns; the last bits of results",
         memory=True,

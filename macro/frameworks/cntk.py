@@ -114,6 +114,8 @@ class Model(object):
         self.both = dict(self.inputs)
         self.both[classes] = cntk.Value.one_hot(labels.tolist(), count) if sparse else cntk.Value(labels)
         self.logits, self.criterion = x, LOSSES[job["network"]["loss"]](cntk, x, classes)
+        if ids and job["network"]["optimizer"] == "adam":
+            raise NotImplementedError("CNTK's Adam takes no sparse gradients, which its embeddings have")
         make = cntk_layers.OPTIMIZERS[job["network"]["optimizer"]]
         learner = make(cntk, x.parameters, job["network"], self.losses)
         self.trainer = cntk.Trainer(x, (self.criterion, None), [learner])

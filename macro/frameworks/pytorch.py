@@ -12,6 +12,7 @@ import numpy as np
 import numpy_losses
 import torch_device
 import torch_layers
+import torch_recurrent
 import torch_rows
 import torch_scopes
 
@@ -109,7 +110,7 @@ class Model:
         import torch
 
         self.torch: Any = torch
-        self.job, self.layers = job, job["network"]["layers"]
+        self.job, self.layers = job, torch_recurrent.formed(job["network"]["layers"], job["knobs"])
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
             place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
@@ -117,6 +118,13 @@ class Model:
                 self.net, self.arrays = torch_layers.network(torch, self.layers, weights)
             self.names = list(weights.files)
             self.x, self.labels = torch.from_numpy(data["x"].copy()).to(place), torch.from_numpy(labels).to(place)
+        # Whether batch and steps are exchanged in inputs; whether labels and outputs have steps
+        self.exchanged = job["knobs"].get("time_major", False), len(self.layers[-1]["out"]) > 1
+        if self.exchanged[0]:
+            self.x = self.x.transpose(0, 1).contiguous()
+        if all(self.exchanged):
+            self.labels = self.labels.transpose(0, 1).contiguous()
+        torch_recurrent.pack(self.net.modules(), self.x, job["knobs"])
         self.clock = torch_device.clock(torch, job)
         if job["knobs"].get("channels_last"):
             self.net.to(memory_format=torch.channels_last)
@@ -227,6 +235,7 @@ class Model:
             "input_gradient": self.x.requires_grad,
             "layout": "channels_last" if last else "contiguous",
             "compile": hasattr(self.call, "_torchdynamo_orig_callable"),
+            **torch_recurrent.form(modules),
         }
 
     def forward(self) -> Any:
@@ -235,7 +244,8 @@ class Model:
 
     def outputs(self) -> Any:
         with self._kept():
-            return self.forward().cpu().numpy()
+            z = self.forward()
+            return (z.transpose(0, 1) if all(self.exchanged) else z).cpu().numpy()
 
     def gradient(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)

@@ -71,11 +71,16 @@ def _stems() -> list[str]:
 
 @cache
 def _of_stem(stem: str) -> dict[str, Network]:
-    """Return the networks of a file in this folder, by name; JSON variants change fields of the first."""
+    """Return the networks of a file in this folder, by name.
+
+    JSON variants change fields of the first; `layers` may be all layers, or changes by a layer's name."""
     if not (path := FOLDER / f"{stem}.json").exists():
         networks: dict[str, Network] = importlib.import_module(f"{__name__}.{stem}").NETWORKS
         return networks
     record = parsed(path.read_bytes())
     del record["about"]
     variants = [changes | {"network": f"{record['network']}:{x}"} for x, changes in record.pop("variants").items()]
+    for changes in variants:
+        if type(by_layer := changes.get("layers")) is dict:
+            changes["layers"] = [layer | by_layer.get(layer["name"], {}) for layer in record["layers"]]
     return by_name(*(from_data(record | changes) for changes in ({}, *variants)))

@@ -15,6 +15,8 @@ import pytest
 from kernels.devices import open_device
 from kernels.dtypes import UNIT_ROUNDOFF
 from kernels.errors import UsageError
+from kernels.ops.bidirectional import variants as bidirectional
+from kernels.ops.bidirectional.problem import Bidirectional
 from kernels.ops.recurrent import lengths, loops, native
 from kernels.ops.recurrent.problem import GATES, Recurrent
 from kernels.ops.recurrent.variants import VARIANTS
@@ -28,13 +30,18 @@ LONG = Recurrent(32, 8, 64, 64, want="step")
 RNG = partial(np.random.default_rng, 7)
 
 
-def answer(variant: Variant[Recurrent], problem: Recurrent, x: dict[str, Any]) -> dict[str, Any]:
+def answer(
+    variant: Variant[Any],
+    problem: Recurrent,
+    x: dict[str, Any],
+    setting: Setting = Setting(),  # noqa: B008
+) -> dict[str, Any]:
     """Return the outputs of one launch of a variant."""
     device, arrays = open_device("cpu"), dict(x)
     for operand in problem.outputs:
         arrays[operand.name] = np.full(operand.shape, np.nan, np.float32)
     buffers = [np.ascontiguousarray(arrays[operand.name]) for operand in problem.operands()]
-    variant.prepare(problem, device, Setting())(buffers).call()
+    variant.prepare(problem, device, setting)(buffers).call()
     by_name = dict(zip((operand.name for operand in problem.operands()), buffers, strict=True))
     return {operand.name: by_name[operand.name] for operand in problem.outputs}
 
@@ -67,6 +74,26 @@ def test_every_row_agrees_with_float64(variant: Variant[Recurrent]) -> None:
             if variant.accepts(problem) is None:
                 x = problem.fill(RNG())
                 assert worst(problem, x, answer(variant, problem, x)) < 1, problem.name
+
+
+@pytest.mark.parametrize("variant", bidirectional.VARIANTS, ids=lambda x: x.name)
+def test_both_directions_agree_with_float64(variant: Variant[Bidirectional]) -> None:
+    if variant.missing():
+        pytest.skip(variant.missing() or "")
+    for cell, size in itertools.product(GATES, ((5, 6, 3, 7), (20, 32, 48, 48))):
+        problem = Bidirectional(*size, cell, want="step" if size[0] == 5 else "forward")
+        if variant.accepts(problem) is None:
+            x = problem.fill(RNG())
+            got = answer(variant, problem, x, Setting(threads=2))
+            assert worst(problem, x, got) < 1, problem.name
+            turned = {**got, "y": np.roll(got["y"], problem.hidden, axis=-1)}  # the directions exchanged
+            assert worst(problem, x, turned) > 1
+    excerpt = problem.excerpt(RNG())
+    assert isinstance(excerpt.problem, Bidirectional)
+    with pytest.raises(UsageError, match="--directions 2: requires --layout tnc"):
+        replace(problem, layout="ntc")
+    with pytest.raises(UsageError, match="--directions 3: must be 2; without it, a layer has one"):
+        replace(problem, directions=3)
 
 
 @pytest.mark.parametrize("cell", GATES)

@@ -177,8 +177,7 @@ def judged(injection: Injection, explained: Explanation) -> tuple[bool, str]:
     cells = sorted((c for c in explained.cells if c.column in injection.kinds), key=lambda c: -c.gap)[:FEW]
     there = any(cell.row.startswith(path) for cell in cells)
     inside = sum(cell.gap for cell in explained.cells if cell.row.startswith(path))  # with allocation and dispatch
-    low, high = explained.interval
-    near = abs(inside - explained.gap) <= max(NEAR * abs(explained.gap), (high - low) / 2)
+    near = abs(inside - explained.gap) <= max(NEAR * abs(explained.gap), _resolution(explained, path))
     checks = (("module", there), ("size", near), ("kind", causes[0].name in injection.kinds))
     faults = [word for word, is_right in checks if not is_right]
     text = f"{causes[0].name} {units.signed(causes[0].gap)} first, in its module {units.signed(inside)}"
@@ -186,6 +185,12 @@ def judged(injection: Injection, explained: Explanation) -> tuple[bool, str]:
         not faults,
         f"{text}, of {units.signed(explained.gap)}: {'WRONG ' * bool(faults) + ', '.join(faults) or 'right'}",
     )
+
+
+def _resolution(explained: Explanation, path: str) -> float:
+    """Return the half-width of the interval of a module's time (in watched steps) less the gap (of plain ones)."""
+    ends = [explained.interval, *((x.low, x.high) for x in explained.bars["layer"] if x.name == path)]
+    return math.hypot(*((high - low) / 2 for low, high in ends if low is not None and high is not None))
 
 
 # Rows whose time should go when what they stand for is left out: a module that passes its input through, a parameter

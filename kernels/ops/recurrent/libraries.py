@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from kernels.launch import Bind, Launch
 from kernels.libs import torch as torch_library
@@ -15,17 +15,16 @@ Weights: TypeAlias = "tuple[Any, Any, Any]"
 Layer: TypeAlias = Callable[[Any, Weights, Any], Any]  # outputs of inputs, weights and lengths, in the problem's layout
 SEQUENCES = {"lstm": "lstm", "gru": "gru", "rnn": "rnn_tanh"}
 CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_tanh_cell"}
+P = TypeVar("P", bound=Recurrent)
 GRADIENTS = ("x", "w", "r", "b")
 
 
-def by_autograd(
-    make: Callable[[Any, Recurrent], Layer], packed: bool = False
-) -> Callable[[Recurrent, object, Setting], Bind]:
+def by_autograd(make: Callable[[Any, P], Layer], packed: bool = False) -> Callable[[P, object, Setting], Bind]:
     """Return a `prepare` of a layer that PyTorch differentiates; results are copied.
 
     Outputs of padding are multiplied by zero, unless the layer is `packed`."""
 
-    def prepare(problem: Recurrent, device: object, setting: Setting) -> Bind:
+    def prepare(problem: P, device: object, setting: Setting) -> Bind:
         torch = torch_library.on_threads(setting.threads)
         layer, names = make(torch, problem), [operand.name for operand in problem.operands()]
         real = (torch.arange(problem.steps)[:, None] < torch.tensor(problem.each)).float()
@@ -35,7 +34,7 @@ def by_autograd(
             of["y"].copy_(run(of, of))
 
         def run(of: dict[str, Any], given: dict[str, Any]) -> Any:
-            y = layer(given["x"], (given["w"], given["r"], given["b"][0]), of.get("lengths"))
+            y = layer(given["x"], (given["w"], given["r"], given["b"].squeeze(0)), of.get("lengths"))
             return y if "lengths" not in of or packed else y * real[..., None]
 
         def step(of: dict[str, Any]) -> None:
@@ -57,7 +56,12 @@ def by_autograd(
     return prepare
 
 
-def _biases(torch: Any, problem: Recurrent, b: Any) -> tuple[Any, Any]:
+def has_cell(problem: Recurrent) -> str | None:
+    """Return why PyTorch lacks the problem's cell, or None."""
+    return "has no GRU that resets before the product" if problem.cell == "gru-before" else None
+
+
+def biases(torch: Any, problem: Recurrent, b: Any) -> tuple[Any, Any]:
     """Return PyTorch's two biases; only the last of a GRU's state counts."""
     n = problem.hidden
     if problem.cell == "gru":
@@ -69,7 +73,7 @@ def _given(torch: Any, problem: Recurrent, x: Any, weights: Weights) -> tuple[An
     """Return a sequence's first states, zeros, and its weights as PyTorch's functions take them."""
     w, r, b = weights
     zeros = x.new_zeros(1, problem.batch, problem.hidden)
-    return (zeros, zeros) if problem.cell == "lstm" else zeros, (w, r, *_biases(torch, problem, b))
+    return (zeros, zeros) if problem.cell == "lstm" else zeros, (w, r, *biases(torch, problem, b))
 
 
 def sequence(torch: Any, problem: Recurrent) -> Layer:
@@ -79,6 +83,20 @@ def sequence(torch: Any, problem: Recurrent) -> Layer:
 
     def layer(x: Any, weights: Weights, lengths: Any) -> Any:
         return call(x, *_given(torch, problem, x, weights), True, 1, 0.0, problem.step, False, first)[0]
+
+    return layer
+
+
+def without_onednn(torch: Any, problem: Recurrent) -> Layer:
+    """Return the sequence with oneDNN off: PyTorch's own loop over the steps in C++."""
+    plain, switch, on = sequence(torch, problem), torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
+
+    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
+        switch(False)
+        try:
+            return plain(x, weights, lengths)
+        finally:
+            switch(on)
 
     return layer
 
@@ -119,7 +137,7 @@ def cells(torch: Any, problem: Recurrent) -> Layer:
 
     def call(x: Any, h: Any, c: Any, weights: Weights) -> tuple[Any, Any]:
         w, r, b = weights
-        both = _biases(torch, problem, b)
+        both = biases(torch, problem, b)
         if problem.cell == "lstm":
             h, c = cell(x, (h, c), w, r, *both)
             return h, c

@@ -88,6 +88,11 @@ class Recurrent(Problem):
         return products * (1 + 2 * self.step) + (forward + gradient * self.step) * self.states
 
     @property
+    def features(self) -> int:
+        """Features of an output."""
+        return self.hidden
+
+    @property
     def summed(self) -> int:
         return max(self.inputs, self.hidden)
 
@@ -97,7 +102,7 @@ class Recurrent(Problem):
         return (*first, features)
 
     def operands(self) -> tuple[Operand, ...]:
-        x, y, rows = self.sequence(self.inputs), self.sequence(self.hidden), self.gates * self.hidden
+        x, y, rows = self.sequence(self.inputs), self.sequence(self.features), self.gates * self.hidden
         weights = {"w": (rows, self.inputs), "r": (rows, self.hidden), "b": (1, self.biases * self.hidden)}
         drawn = [Operand(name, shape, "in", drawn_by_index=True) for name, shape in weights.items()]
         if self.lengths != "full":
@@ -115,14 +120,14 @@ class Recurrent(Problem):
             size = self.hidden**-0.5
             return rng.uniform(-size, size, x.shape).astype(np.float32)
         dy, live = np.zeros(x.shape, np.float32), self.live()
-        drawn = rng.standard_normal((self.steps, len(live), self.hidden), np.float32)
+        drawn = rng.standard_normal((self.steps, len(live), self.features), np.float32)
         self.by_time(dy)[:, live] = drawn
         return dy
 
     def fill(self, rng: np.random.Generator, probe: str = "dense") -> dict[str, Array]:
         x = super().fill(rng, probe)
         if self.step:
-            x["dy"] = rng.standard_normal(self.sequence(self.hidden), np.float32)
+            x["dy"] = rng.standard_normal(self.sequence(self.features), np.float32)
         return x
 
     def live(self) -> Array:
@@ -141,13 +146,17 @@ class Recurrent(Problem):
     def excerpt(self, rng: np.random.Generator) -> Excerpt:
         """Return some sequences: in a step all that have a gradient, on which alone those of the weights depend."""
         few = self.live() if self.step else places.blocks(rng, self.batch, LIVE)
-        part, where = Part(**{**asdict(self), "batch": len(few)}), {}
+        where = {}
         for x in self.operands():
             along = list(places.every(x.shape))
             if len(x.shape) == 3 or x.name == "lengths":
                 along[1 if len(x.shape) == 3 and self.layout == "tnc" else 0] = few
             where[x.name] = tuple(along)
-        return Excerpt(part, where)
+        return Excerpt(self.part(len(few)), where)
+
+    def part(self, batch: int) -> Recurrent:
+        """Return the problem of some of its sequences."""
+        return Part(**{**asdict(self), "batch": batch})
 
     def reference(self, x: Arrays) -> dict[str, Array]:
         return self._of(x)[0]
@@ -157,8 +166,12 @@ class Recurrent(Problem):
 
     def _of(self, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the outputs, and their mean squared errors in squared unit roundoffs."""
-        both: tuple[dict[str, Array], dict[str, Array]] = once(x, "truth", lambda: truth.outputs(self, x))
+        both: tuple[dict[str, Array], dict[str, Array]] = once(x, "truth", lambda: self.truth(x))
         return both
+
+    def truth(self, x: Arrays) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the outputs in float64, and their mean squared errors in squared unit roundoffs."""
+        return truth.outputs(self, x)
 
 
 class Part(Recurrent):

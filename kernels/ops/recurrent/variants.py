@@ -18,11 +18,7 @@ def _full(problem: Recurrent) -> str | None:
 
 
 def _packs(problem: Recurrent) -> str | None:
-    return native.padded(problem) or _has_cell(problem)
-
-
-def _has_cell(problem: Recurrent) -> str | None:
-    return "has no GRU that resets before the product" if problem.cell == "gru-before" else None
+    return native.padded(problem) or libraries.has_cell(problem)
 
 
 VARIANTS: tuple[Variant[Recurrent], ...] = (
@@ -31,13 +27,26 @@ VARIANTS: tuple[Variant[Recurrent], ...] = (
     row(NUMPY, "numpy-loop", loops.numpy_loop, accepts=_forward),
     row(TORCH, "torch-loop", libraries.by_autograd(libraries.operations), roles=(DEFAULT, "loop")),
     row(TORCH, "torch-compiled", libraries.by_autograd(libraries.compiled), accepts=_full, roles=("compiled",)),
-    row(TORCH, "torch-cells", libraries.by_autograd(libraries.cells), accepts=_has_cell, roles=(DEFAULT, "loop")),
+    row(
+        TORCH,
+        "torch-cells",
+        libraries.by_autograd(libraries.cells),
+        accepts=libraries.has_cell,
+        roles=(DEFAULT, "loop"),
+    ),
     row(
         TORCH,
         "torch",
         libraries.by_autograd(libraries.sequence),
-        accepts=_has_cell,
+        accepts=libraries.has_cell,
         roles=(DEFAULT, "formulation", "loop", "layout", "swap", "lengths"),
+    ),
+    row(
+        TORCH,
+        "torch-without-onednn",
+        libraries.by_autograd(libraries.without_onednn),
+        accepts=libraries.has_cell,
+        roles=("without",),
     ),
     row(
         TORCH,

@@ -63,6 +63,7 @@ class Recurrent(Layer):
 
     Weights are stored inputs × gates·hidden and hidden × gates·hidden. With two biases, one is added to the product
     with the inputs and one to that with the state, as in cuDNN; gru requires both, as the second is inside its reset.
+    NumPy, kernels-only and TensorFlow loop over the steps in any case.
     """
 
     kind: ClassVar[str] = "recurrent"
@@ -73,6 +74,7 @@ class Recurrent(Layer):
     biases: int = 1
     forget: float = 0.0  # added to the forget gate of an lstm
     last: bool = False  # whether only the state after all steps is the output
+    unrolled: bool = False  # a loop over the cell in place of a library's sequence, if the framework has both
     bidirectional: bool = False  # with a second layer from the last step to the first: both states side by side
 
     @property

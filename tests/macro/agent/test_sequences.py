@@ -59,10 +59,10 @@ NETWORKS = {
 BEFORE = net("reset before", TABLE, *(Recurrent(name=x, hidden=7, cell="gru-before", last=x == "s") for x in "rs"), OUT)
 
 
-def assert_numpys(framework: str, network: Network, folder: Path, threads: int = 1) -> None:
+def assert_numpys(framework: str, network: Network, folder: Path, threads: int = 1, **knobs: object) -> None:
     """Assert that a framework does NumPy's work, dropout apart."""
     network = replace(network, layers=tuple(x for x in network.layers if not isinstance(x, Dropout)))
-    ours, theirs = build("numpy", network, folder), build(framework, network, folder, threads=threads)
+    ours, theirs = build("numpy", network, folder), build(framework, network, folder, threads=threads, knobs=knobs)
     assert ours.work()["parameters"] == theirs.work()["parameters"]
     for model in (ours, theirs):
         model.step()
@@ -75,6 +75,23 @@ def assert_numpys(framework: str, network: Network, folder: Path, threads: int =
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
     assert_numpys("pytorch", NETWORKS[name], tmp_path)
+
+
+FORMS = {
+    "loop": ("lstm", "two biases", "forget bias", "both directions", "gru", "rnn"),
+    "time_major": ("lstm", "both directions", "rnn", "masked"),
+    "packed": ("masked",),
+}
+
+
+@pytest.mark.usefixtures("with_torch", "own_state")
+@pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in FORMS.items() for name in names])
+def test_forms_of_pytorchs_layers_are_the_same(form: str, name: str, tmp_path: Path) -> None:
+    network = NETWORKS[name]
+    if form == "loop":
+        layers = (replace(x, unrolled=True) if isinstance(x, Recurrent) else x for x in network.layers)
+        network = replace(network, layers=tuple(layers))
+    assert_numpys("pytorch", network, tmp_path, **{} if form == "loop" else {form: True})
 
 
 @pytest.mark.usefixtures("beside", "own_state")

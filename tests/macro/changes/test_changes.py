@@ -126,6 +126,11 @@ def test_compiled_it_is_another_row() -> None:
     assert changes.find("compile").apply(step()).framework.name == "pytorch-compile"
 
 
+def test_a_sequence_is_another_form_of_the_network() -> None:
+    made = changes.find("sequence").apply(step(network="lstm-ptb:unrolled"))
+    assert made.plan.network.layers == step(network="lstm-ptb").plan.network.layers
+
+
 KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
 
 
@@ -135,6 +140,9 @@ KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
         ("heap-keep", seen(**KEPT), "page faults per step: 9000 before, 0 with the change"),
         ("onednn-off", seen(**flags(mkldnn=False)), "oneDNN off"),
         ("channels-last", seen(**flags(layout="channels_last")), "NHWC"),
+        ("time-major", seen(**flags(major="time")), "time with the change"),
+        ("packed", seen(**flags(recurrent="packed")), "packed with the change"),
+        ("sequence", seen(**flags(recurrent="sequence")), "sequence with the change"),
         ("fused-optimizer", seen(**flags(optimizer="fused")), "fused"),
         ("foreach-optimizer", seen(**flags(optimizer="foreach")), "foreach"),
         ("update-in-wgrad", seen(**flags(update="in wgrad")), "updated in wgrad"),

@@ -1,0 +1,94 @@
+"""Recurrent layers in PyTorch: its sequence, or a loop over its cell; batch-major, time-major or packed.
+
+Beside the network's own, a layer has the keys that `formed` adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+_FIRST = {"weight": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0", "state_bias": "bias_hh_l0"}
+NAMES = {**_FIRST, **{f"reverse_{name}": f"{x}_reverse" for name, x in _FIRST.items()}}  # PyTorch's, of parameters
+CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_tanh_cell"}
+
+
+def formed(layers: list[dict[str, Any]], knobs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the layers with the forms that knobs ask for: `time_major`, `packed`."""
+    more = {name: knobs.get(name, False) for name in ("time_major", "packed")}
+    return [{**spec, **more} for spec in layers]
+
+
+def axis(spec: dict[str, Any]) -> int:
+    """Return the axis of the steps."""
+    return 0 if spec.get("time_major") else 1
+
+
+def module(torch: Any, spec: dict[str, Any]) -> Any:
+    """Build a recurrent module, whose second bias is constant where the network has one: zeros, or the forget gate's.
+
+    The constant stands in for a bias that PyTorch's modules cannot do without. A module that packs has the sequences'
+    lengths as its attribute `lengths`."""
+    kinds = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "rnn": torch.nn.RNN}
+    if spec["cell"] not in kinds:
+        raise NotImplementedError("PyTorch's GRU resets after the product with the state")
+    kind, steps, run = kinds[spec["cell"]], axis(spec), _loop if spec["unrolled"] else _sequence
+    form = "loop" if spec["unrolled"] else "packed" if spec.get("packed") else "sequence"
+
+    class Layer(kind):  # type: ignore[misc, valid-type]
+        def forward(self, x: Any) -> Any:
+            y, ends = run(torch, spec, self, super().forward, x)
+            return torch.cat(ends, 1) if spec["last"] else y
+
+    layer = Layer(spec["in"][0][1], spec["hidden"], batch_first=steps == 1, bidirectional=spec["bidirectional"])
+    layer.form, layer.lengths = form, None
+    if spec["biases"] == 1:
+        for name, bias in layer.named_parameters():
+            if name.startswith("bias_hh"):
+                torch.nn.init.zeros_(bias.requires_grad_(False))
+                bias.data[spec["hidden"] : 2 * spec["hidden"]] = spec["forget"]
+    return layer
+
+
+def _sequence(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> Any:
+    """Return all outputs and the last states of the module's own forward."""
+    rnn, first = torch.nn.utils.rnn, layer.batch_first
+    if layer.lengths is not None:
+        x = rnn.pack_padded_sequence(x, layer.lengths, batch_first=first, enforce_sorted=False)
+    y, states = call(x)
+    if layer.lengths is not None:
+        y = rnn.pad_packed_sequence(y, batch_first=first, total_length=spec["in"][0][0])[0]
+    return y, list(states[0] if spec["cell"] == "lstm" else states)
+
+
+def _loop(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> Any:
+    """Return all outputs and the last states of a loop over the cell, with the module's weights."""
+    cell, steps, outputs, ends = getattr(torch._VF, CELLS[spec["cell"]]), axis(spec), [], []
+    for way in ("", "_reverse")[: 1 + spec["bidirectional"]]:
+        weights = [getattr(layer, name + way) for name in _FIRST.values()]
+        h = c = x.new_zeros(x.shape[1 - steps], spec["hidden"])
+        states = []
+        for at in reversed(x.unbind(steps)) if way else x.unbind(steps):
+            if spec["cell"] == "lstm":
+                h, c = cell(at, (h, c), *weights)
+            else:
+                h = cell(at, h, *weights)
+            states.append(h)
+        outputs.append(torch.stack(states[::-1] if way else states, steps))
+        ends.append(h)
+    return torch.cat(outputs, -1), ends
+
+
+def pack(modules: Iterable[Any], ids: Any, knobs: dict[str, Any]) -> None:
+    """Give recurrent modules that pack the lengths of the sequences, which end before their first padding, id 0."""
+    for layer in modules:
+        if knobs.get("packed") and hasattr(layer, "form"):
+            layer.lengths = (ids != 0).sum(0 if knobs.get("time_major") else 1)
+
+
+def form(modules: Iterable[Any]) -> dict[str, str]:
+    """Return how the recurrent modules run, for a model's flags; nothing without such modules."""
+    layers = [x for x in modules if hasattr(x, "form")]
+    if not layers:
+        return {}
+    return {"recurrent": layers[0].form, "major": "batch" if layers[0].batch_first else "time"}

@@ -13,6 +13,8 @@ REVERSE = "reverse_"
 
 
 def dense(cntk, spec):
+    if spec["tied"]:
+        raise NotImplementedError("the CNTK adapter has no dense layer with another layer's weights")
     layer = cntk.layers.Dense(spec["outputs"], init=0.0)
     return layer, layer
 
@@ -90,6 +92,8 @@ def mean(cntk, spec):
 def recurrent(cntk, spec):
     if spec["cell"] not in ("lstm", "rnn") or spec["biases"] > 1 or spec["forget"]:
         raise NotImplementedError("CNTK has no cell %s with %d biases" % (spec["cell"], spec["biases"]))
+    if spec["carried"]:
+        raise NotImplementedError("the CNTK adapter's recurrent layers start from a state of zeros")
     if spec["unrolled"]:
         raise NotImplementedError("the CNTK adapter has no loop over the cell")
     kind = cntk.layers.LSTM if spec["cell"] == "lstm" else cntk.layers.RNNStep

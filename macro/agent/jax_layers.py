@@ -133,19 +133,21 @@ class Kinds:
         joined: Callable[..., Any] = lambda arrays: np.concatenate(arrays, -1)  # noqa: E731
         ops = recurrent_cells.Ops(self.jax.nn.sigmoid, np.tanh, lambda x, parts: np.split(x, parts, -1), joined)
 
-        def way(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+        def way(p: dict[str, Any], state: dict[str, Any], x: Any, reverse: bool) -> Any:
             def step(carried: Any, above: Any) -> Any:
                 h, c = call(ops, spec, p, above, *carried)
                 return (h, c), None if spec["last"] else h
 
             sums = (x @ p["weight"] + recurrent_cells.bias(spec, p)).swapaxes(0, 1)
-            begin = (np.zeros((x.shape[0], spec["hidden"])),) * 2
-            (h, _), states = self.lax.scan(step, begin, sums, reverse=reverse, unroll=spec["unrolled"] or 1)
-            return h if spec["last"] else states.swapaxes(0, 1)
+            zeros = np.zeros((x.shape[0], spec["hidden"]))
+            begin = state.get("h", zeros), state.get("c", zeros)
+            (h, c), states = self.lax.scan(step, begin, sums, reverse=reverse, unroll=spec["unrolled"] or 1)
+            return (h if spec["last"] else states.swapaxes(0, 1)), {"h": h, "c": c}
 
-        def recurred(p: dict[str, Any], state: Any, x: Any) -> Any:
-            ways = [way(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
-            return joined(ways) if len(ways) > 1 else ways[0], state
+        def recurred(p: dict[str, Any], state: dict[str, Any], x: Any) -> Any:
+            ways = [way(of, state, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            after = {name: ways[0][1][name] for name in spec["state"]}
+            return joined([y for y, _ in ways]) if len(ways) > 1 else ways[0][0], after
 
         return recurred
 
@@ -191,6 +193,8 @@ def network(jax: Any, layers: list[dict[str, Any]]) -> Callable[..., Any]:
             kept_names = list(spec["state"]) + ["key"] * (name + ".key" in state)
             before = {x: state[f"{name}.{x}"] for x in kept_names}
             with jax.named_scope(name):
+                if spec.get("tied"):
+                    parameters["weight"] = p[spec["tied"] + ".weight"].T
                 y, after = call(parameters, before, *[values[x] for x in spec["after"]])
             kept.update((f"{name}.{x}", array) for x, array in after.items())
             if spec["activation"] != "none":

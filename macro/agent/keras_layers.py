@@ -36,6 +36,8 @@ class Kinds:
         return spec["name"].replace(".", ">") if self.keras.backend.backend() == "torch" else spec["name"]
 
     def dense(self, spec: dict[str, Any]) -> Any:
+        if spec["tied"]:
+            raise NotImplementedError("Keras has no dense layer with another layer's weights")
         layer = self.library.Dense(
             spec["outputs"], activation(spec), name=self.called(spec), kernel_initializer="zeros"
         )
@@ -133,6 +135,8 @@ class Kinds:
         about["unroll"] = spec["unrolled"]
         if spec["biases"] == 2 and spec["cell"] != "gru":
             raise NotImplementedError(f"Keras's cell {spec['cell']} has one bias")
+        if spec["carried"]:
+            raise NotImplementedError("the Keras adapter's recurrent layers start from a state of zeros")
         if spec["forget"]:
             raise NotImplementedError("Keras's LSTM adds nothing to its forget gate")
         kind = {"lstm": library.LSTM, "rnn": library.SimpleRNN}.get(spec["cell"], library.GRU)

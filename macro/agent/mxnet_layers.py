@@ -10,6 +10,8 @@ LOW = -3.4e38  # padding below all elements of an image, for maxima
 
 
 def dense(mx, spec, batch):
+    if spec["tied"]:
+        raise NotImplementedError("the MXNet adapter has no dense layer with another layer's weights")
     layer = mx.gluon.nn.Dense(spec["outputs"], in_units=spec["inputs"], flatten=len(spec["in"][0]) == 1)
     return layer, lambda F, x: layer(x)
 
@@ -120,6 +122,8 @@ def recurrent(mx, spec, batch):
     kinds = {"lstm": mx.gluon.rnn.LSTM, "gru": mx.gluon.rnn.GRU, "rnn": mx.gluon.rnn.RNN}
     if spec["cell"] not in kinds:
         raise NotImplementedError("MXNet's GRU resets after the product with the state")
+    if spec["carried"]:
+        raise NotImplementedError("the MXNet adapter's recurrent layers start from a state of zeros")
     if spec["unrolled"]:
         raise NotImplementedError("the MXNet adapter has no loop over the cell")
     about = {"activation": "tanh"} if spec["cell"] == "rnn" else {}

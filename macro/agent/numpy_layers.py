@@ -118,21 +118,36 @@ class Layer:
 
 
 class Dense(Layer):
-    """Dense layer; of sequences with all steps as rows of one matrix."""
+    """Dense layer; of sequences with all steps as rows of one matrix.
+
+    A tied layer keeps the gradient of the weights of their owner, outputs × inputs, in `shared`."""
+
+    def __init__(self, model: Any, spec: dict[str, Any]) -> None:
+        super().__init__(model, spec)
+        self.tied = spec.get("tied", "")
+        if self.tied:
+            self.shared = aligned(model.weights[self.tied + ".weight"].shape)
 
     def forward(self, inputs: list[Any]) -> Any:
         self.x = flat(inputs[0])
-        self.model.dot(self.row("forward"), self.x, self.weight("weight"), flat(self.z))
+        self.model.dot(self.row("forward"), self.x, self._weights(), flat(self.z))
         self.do(self.row("forward"), "element-wise", np.add, self.z, self.weight("bias"), self.z)
         return self.z
 
     def backward(self, dz: Any) -> Any:
         dz = flat(dz)
-        self.model.dot(self.row("wgrad"), self.x.T, dz, self.grad("weight"))
+        if self.tied:
+            self.model.dot(self.row("wgrad"), dz.T, self.x, self.shared)
+        else:
+            self.model.dot(self.row("wgrad"), self.x.T, dz, self.grad("weight"))
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         if self.dx[0] is not None:
-            self.model.dot(self.row("dgrad"), dz, self.weight("weight").T, flat(self.dx[0]))
+            self.model.dot(self.row("dgrad"), dz, self._weights().T, flat(self.dx[0]))
         return self.dx
+
+    def _weights(self) -> Any:
+        """Return the weights, inputs × outputs."""
+        return self.model.weights[self.tied + ".weight"].T if self.tied else self.weight("weight")
 
 
 class Add(Layer):

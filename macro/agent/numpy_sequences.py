@@ -78,6 +78,8 @@ class Recurrent(Layer):
         self.product, self.slope = aligned((self.batch, wide[2])), aligned((self.batch, self.hidden))
         self.steps, self.prefix = range(steps)[:: -1 if reverse else 1], "reverse_" * reverse
         self.end, self.begins = -1, np.zeros_like(self.slope)  # which step's state is the last; the first state
+        if spec["carried"]:
+            self.state[self.name + ".h"] = self.begins
 
     def weight(self, name: str) -> Any:
         return super().weight(self.prefix + name)
@@ -104,6 +106,10 @@ class Recurrent(Layer):
             h = np.ascontiguousarray(self.states[:, t])
         np.copyto(self.z, self.states[:, self.steps[self.end]] if self.spec["last"] else self.states)
         return self.z
+
+    def keep(self) -> None:
+        if self.spec["carried"]:
+            np.copyto(self.begins, self.states[:, self.steps[-1]])
 
     def state_product(self, h: Any) -> None:
         self.multiply("forward", h, self.weight("recurrent"), self.product)
@@ -159,6 +165,13 @@ class Lstm(Recurrent):
         super().__init__(model, spec, reverse)
         self.memory, self.top = aligned(self.states.shape), aligned(self.states.shape)
         self.begins_memory = np.zeros_like(self.slope)
+        if spec["carried"]:
+            self.state[self.name + ".c"] = self.begins_memory
+
+    def keep(self) -> None:
+        super().keep()
+        if self.spec["carried"]:
+            np.copyto(self.begins_memory, self.memory[:, self.steps[-1]])
 
     def cell(self, t: int, sums: Any, h: Any) -> None:
         sums += self.product

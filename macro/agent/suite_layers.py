@@ -56,7 +56,7 @@ class Dense(numpy_layers.Dense):
         self.inputs, self.outputs = spec["in"][0][-1], spec["out"][-1]
         self.rows = self.z.size // self.outputs
         self.moved: Any = None  # array that a step's wgrad GEMM updates (weights or velocity), or None
-        if isinstance(model.optimizer, Fused):
+        if isinstance(model.optimizer, Fused) and self.name + ".weight" in model.optimizer.inside:
             self.moved, factors = model.optimizer.target(self.name + ".weight", self.weight("weight"))
             moving = Gemm(self.inputs, self.outputs, self.rows, "tn", **factors)
             self.bound.prepared["update"] = model.products.prepared(moving)  # chosen before any step
@@ -64,29 +64,36 @@ class Dense(numpy_layers.Dense):
     def forward(self, inputs: list[Any]) -> Any:
         self.x = numpy_layers.flat(inputs[0])
         self.do(self.row("forward"), "element-wise", np.copyto, self.z, self.weight("bias"))
-        self._multiply(self.row("forward"), "forward", [self.x, self.weight("weight"), numpy_layers.flat(self.z)])
+        self._multiply(self.row("forward"), "forward", [self.x, self._stored(), numpy_layers.flat(self.z)])
         return self.z
 
     def backward(self, dz: Any) -> Any:
         dz = numpy_layers.flat(dz)
         if self.dx[0] is not None:  # first: a step may move the weights in the product below
-            self._multiply(self.row("dgrad"), "dgrad", [dz, self.weight("weight"), numpy_layers.flat(self.dx[0])])
+            self._multiply(self.row("dgrad"), "dgrad", [dz, self._stored(), numpy_layers.flat(self.dx[0])])
         phase = "update" if self.model.stepping and self.moved is not None else "wgrad"
-        target = self.moved if phase == "update" else self.grad("weight")
-        rows = self.row("wgrad") + (self.row("update") if target is self.weight("weight") else [])
-        self._multiply(rows, phase, [self.x, dz, target])
+        if self.tied:
+            self._multiply(self.row("wgrad"), phase, [dz, self.x, self.shared])
+        else:
+            target = self.moved if phase == "update" else self.grad("weight")
+            rows = self.row("wgrad") + (self.row("update") if target is self.weight("weight") else [])
+            self._multiply(rows, phase, [self.x, dz, target])
         self.do(self.row("bias gradient"), "reduction", dz.sum, axis=0, out=self.grad("bias"))
         return self.dx
+
+    def _stored(self) -> Any:
+        return self.model.weights[self.tied + ".weight"] if self.tied else self.weight("weight")
 
     def _multiply(self, rows: list[str], phase: str, arrays: list[Any]) -> None:
         self.do(rows, "gemm", self.bound(phase, lambda: self._product(phase), arrays))
 
     def _product(self, phase: str) -> Gemm:
         if phase == "forward":
-            return Gemm(self.rows, self.outputs, self.inputs, beta=1.0)
+            return Gemm(self.rows, self.outputs, self.inputs, "nt" if self.tied else "nn", beta=1.0)
         if phase == "dgrad":
-            return Gemm(self.rows, self.inputs, self.outputs, "nt")
-        return Gemm(self.inputs, self.outputs, self.rows, "tn")
+            return Gemm(self.rows, self.inputs, self.outputs, "nn" if self.tied else "nt")
+        m, n = (self.outputs, self.inputs) if self.tied else (self.inputs, self.outputs)
+        return Gemm(m, n, self.rows, "tn")
 
 
 class Conv(numpy_layers.Layer):
@@ -178,7 +185,11 @@ class Fused(Moved):
 
     def __init__(self, plan: dict[str, Any], weights: dict[str, Any], products: Any) -> None:
         super().__init__(plan, weights, products)
-        self.inside = {layer["name"] + ".weight" for layer in plan["layers"] if layer["kind"] == "dense"}
+        shared = {layer.get("tied") for layer in plan["layers"]}  # of two products each
+        alone = (
+            x["name"] for x in plan["layers"] if x["kind"] == "dense" and not x["tied"] and x["name"] not in shared
+        )
+        self.inside = {f"{name}.weight" for name in alone}
 
     def target(self, name: str, w: Any) -> tuple[Any, dict[str, Any]]:
         """Return the array that a layer's wgrad GEMM updates (weights or velocity), and its alpha and beta."""

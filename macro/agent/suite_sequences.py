@@ -101,6 +101,8 @@ class Recurrent(numpy_layers.Layer):
         super().__init__(model, spec)
         if model.products.on_gpu:
             raise NotImplementedError("kernels-only has no layers of sequences on a GPU")
+        if spec["carried"]:
+            raise NotImplementedError("kernels-only's recurrent layers start from a state of zeros")
         self.ways = [Way(self, reverse) for reverse in (False, True)[: 1 + spec["bidirectional"]]]
 
     def forward(self, inputs: list[Any]) -> Any:

@@ -133,19 +133,21 @@ class Kinds:
         joined: Callable[..., Any] = lambda arrays: tf.concat(arrays, -1)  # noqa: E731
         ops = recurrent_cells.Ops(tf.sigmoid, tf.tanh, lambda x, parts: tf.split(x, parts, -1), joined)
 
-        def way(p: dict[str, Any], x: Any, reverse: bool) -> Any:
+        def way(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any, reverse: bool) -> Any:
             rows = tf.matmul(tf.reshape(x, (-1, spec["in"][0][1])), p["weight"])
             sums = tf.nn.bias_add(rows, recurrent_cells.bias(spec, p))
             above = tf.unstack(tf.reshape(sums, (-1, steps, sums.shape[1])), axis=1)
-            h = c = tf.zeros((x.shape[0], spec["hidden"]))
+            zeros = tf.zeros((x.shape[0], spec["hidden"]))
+            h, c = (tf.convert_to_tensor(state[name]) if name in state else zeros for name in ("h", "c"))
             states = []
             for sums in reversed(above) if reverse else above:
                 h, c = call(ops, spec, p, sums, h, c)
                 states.append(h)
+            kept.update((f"{spec['name']}.{name}", {"h": h, "c": c}[name]) for name in spec["state"])
             return h if spec["last"] else tf.stack(states[::-1] if reverse else states, axis=1)
 
         def recurred(p: dict[str, Any], state: dict[str, Any], kept: dict[str, Any], x: Any) -> Any:
-            ways = [way(of, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
+            ways = [way(of, state, kept, x, reverse) for of, reverse in recurrent_cells.directions(spec, p)]
             return joined(ways) if len(ways) > 1 else ways[0]
 
         return recurred
@@ -186,6 +188,8 @@ def network(
             parameters = {x: p[f"{name}.{x}"] for x in spec["parameters"]}
             before = {x: state[f"{name}.{x}"] for x in spec["state"]}
             with scope(name):
+                if spec.get("tied"):
+                    parameters["weight"] = tf.transpose(p[spec["tied"] + ".weight"])
                 y = call(parameters, before, kept, *[values[x] for x in spec["after"]])
                 if spec["activation"] != "none":
                     y = activations[spec["activation"]](y)

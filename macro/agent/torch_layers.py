@@ -15,6 +15,8 @@ import torch_recurrent
 
 
 def dense(torch: Any, spec: dict[str, Any]) -> Any:
+    if spec["tied"]:
+        return _tied(torch, spec), {"bias": same}
     return torch.nn.Linear(spec["inputs"], spec["outputs"]), {"weight": transposed, "bias": same}
 
 
@@ -114,7 +116,7 @@ NAMES = {
     "norm": {"scale": "weight", "shift": "bias"},
     "recurrent": torch_recurrent.NAMES,
 }  # PyTorch's names of parameters, if they differ
-STATE = {"mean": "running_mean", "variance": "running_var"}
+STATE = {"mean": "running_mean", "variance": "running_var", "h": "h", "c": "c"}
 
 
 def _in_rows(z: Any, labels: Any) -> Any:
@@ -136,6 +138,22 @@ def _padded(torch: Any, pads: Any, module: Any, value: Any) -> Any:
         return module
     top, left, bottom, right = pads
     return torch.nn.Sequential(torch.nn.ConstantPad2d((left, right, top, bottom), value), module)
+
+
+def _tied(torch: Any, spec: dict[str, Any]) -> Any:
+    """Return a dense module with the weights of another module, `owner()`, transposed."""
+
+    class Tied(torch.nn.Module):  # type: ignore[misc]
+        owner: Callable[[], Any]
+
+        def forward(self, x: Any) -> Any:
+            owner = self.owner()
+            weight = owner.weight if isinstance(owner, torch.nn.Embedding) else owner.weight.t()
+            return torch.nn.functional.linear(x, weight, self.bias)
+
+    module = Tied()
+    module.bias = torch.nn.Parameter(torch.zeros(spec["outputs"]))
+    return module
 
 
 def _called(torch: Any, call: Callable[..., Any]) -> Any:
@@ -173,24 +191,31 @@ def network(torch: Any, layers: list[dict[str, Any]], weights: dict[str, Any]) -
                 values[spec["name"]] = y
             return values[layers[-1]["name"]]
 
-    net, steps = Network(), []
+    net, steps, modules = Network(), [], {}
     for spec in layers:
         module, arrays = KINDS[spec["kind"]](torch, spec)
+        modules[spec["name"]] = module
+        if spec.get("tied"):
+            module.owner = partial(modules.get, spec["tied"])
         _place(torch, net, spec["name"], module)
         activation = activations[spec["activation"]]() if spec["activation"] != "none" else None
         steps.append((spec, module, activation))
-        holder = module[-1] if isinstance(module, torch.nn.Sequential) else module
-        for name, form in arrays.items():
-            parameter = dict(holder.named_parameters(recurse=False)).get(NAMES.get(spec["kind"], {}).get(name, name))
-            if parameter is not None:
-                named["{}.{}".format(spec["name"], name)] = parameter, form
-        for name in spec["state"]:
-            named["{}.{}".format(spec["name"], name)] = dict(holder.named_buffers())[STATE[name]], same
+        named.update(_arrays(torch, spec, module, arrays))
     with torch.no_grad():
         for name, array in weights.items():
             parameter, form = named[name]
             parameter.copy_(torch.from_numpy(form(array)))
     return net, named
+
+
+def _arrays(torch: Any, spec: dict[str, Any], module: Any, forms: dict[str, Any]) -> dict[str, Any]:
+    """Return {suite's name: (parameter or buffer, conversion)} of a layer."""
+    holder = module[-1] if isinstance(module, torch.nn.Sequential) else module
+    parameters, buffers = dict(holder.named_parameters(recurse=False)), dict(holder.named_buffers())
+    called = NAMES.get(spec["kind"], {})
+    named = {name: (parameters.get(called.get(name, name)), form) for name, form in forms.items()}
+    named.update((name, (buffers[STATE[name]], same)) for name in spec["state"])
+    return {"{}.{}".format(spec["name"], name): x for name, x in named.items() if x[0] is not None}
 
 
 def _place(torch: Any, parent: Any, name: str, module: Any) -> None:

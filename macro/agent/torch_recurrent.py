@@ -13,10 +13,10 @@ NAMES = {**_FIRST, **{f"reverse_{name}": f"{x}_reverse" for name, x in _FIRST.it
 CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_tanh_cell"}
 
 
-def formed(layers: list[dict[str, Any]], knobs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the layers with the forms that knobs ask for: `time_major`, `packed`."""
+def formed(layers: list[dict[str, Any]], knobs: dict[str, Any], batch: int) -> list[dict[str, Any]]:
+    """Return the layers with the number of sequences, and the forms that knobs ask for: `time_major`, `packed`."""
     more = {name: knobs.get(name, False) for name in ("time_major", "packed")}
-    return [{**spec, **more} for spec in layers]
+    return [{**spec, **more, "batch": batch} for spec in layers]
 
 
 def axis(spec: dict[str, Any]) -> int:
@@ -38,10 +38,14 @@ def module(torch: Any, spec: dict[str, Any]) -> Any:
     class Layer(kind):  # type: ignore[misc, valid-type]
         def forward(self, x: Any) -> Any:
             y, ends = run(torch, spec, self, super().forward, x)
-            return torch.cat(ends, 1) if spec["last"] else y
+            for name, end in zip(spec["state"], ends):
+                getattr(self, name).copy_(end[0].detach())
+            return torch.cat(list(ends[0]), 1) if spec["last"] else y
 
     layer = Layer(spec["in"][0][1], spec["hidden"], batch_first=steps == 1, bidirectional=spec["bidirectional"])
     layer.form, layer.lengths = form, None
+    for name in spec["state"]:
+        layer.register_buffer(name, torch.zeros(spec["batch"], spec["hidden"]))
     if spec["biases"] == 1:
         for name, bias in layer.named_parameters():
             if name.startswith("bias_hh"):
@@ -50,23 +54,30 @@ def module(torch: Any, spec: dict[str, Any]) -> Any:
     return layer
 
 
+def _begin(spec: dict[str, Any], layer: Any, x: Any) -> Any:
+    """Return the first states h and c, 1 × batch × hidden: those that are carried, or zeros."""
+    zeros = x.new_zeros(1, x.shape[1 - axis(spec)], spec["hidden"])
+    return tuple(getattr(layer, name).clone()[None] if name in spec["state"] else zeros for name in ("h", "c"))
+
+
 def _sequence(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> Any:
-    """Return all outputs and the last states of the module's own forward."""
+    """Return all outputs, and the last states h and c by direction, of the module's own forward."""
     rnn, first = torch.nn.utils.rnn, layer.batch_first
     if layer.lengths is not None:
         x = rnn.pack_padded_sequence(x, layer.lengths, batch_first=first, enforce_sorted=False)
-    y, states = call(x)
+    lstm, begin = spec["cell"] == "lstm", _begin(spec, layer, x) if spec["state"] else (None, None)
+    y, states = call(x, (begin if spec["state"] else None) if lstm else begin[0])
     if layer.lengths is not None:
         y = rnn.pad_packed_sequence(y, batch_first=first, total_length=spec["in"][0][0])[0]
-    return y, list(states[0] if spec["cell"] == "lstm" else states)
+    return y, states if lstm else (states,)
 
 
 def _loop(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> Any:
-    """Return all outputs and the last states of a loop over the cell, with the module's weights."""
+    """Return all outputs, and the last states h and c by direction, of a loop over the cell."""
     cell, steps, outputs, ends = getattr(torch._VF, CELLS[spec["cell"]]), axis(spec), [], []
     for way in ("", "_reverse")[: 1 + spec["bidirectional"]]:
         weights = [getattr(layer, name + way) for name in _FIRST.values()]
-        h = c = x.new_zeros(x.shape[1 - steps], spec["hidden"])
+        (h,), (c,) = _begin(spec, layer, x)
         states = []
         for at in reversed(x.unbind(steps)) if way else x.unbind(steps):
             if spec["cell"] == "lstm":
@@ -75,8 +86,8 @@ def _loop(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> An
                 h = cell(at, h, *weights)
             states.append(h)
         outputs.append(torch.stack(states[::-1] if way else states, steps))
-        ends.append(h)
-    return torch.cat(outputs, -1), ends
+        ends.append((h, c))
+    return torch.cat(outputs, -1), list(zip(*ends))
 
 
 def pack(modules: Iterable[Any], ids: Any, knobs: dict[str, Any]) -> None:

@@ -125,7 +125,7 @@ class Model:
             self.x = jnp.array(self.lie.data(data["x"]))
             self.labels = jnp.array(numpy_losses.wanted(self.network, data["labels"], np.int32))
         self.moved, self.v = jax_layers.moved, jax_layers.begin(jnp, self.network, self.p)
-        self.kept = {name: jnp.array(x) for name, x in layouts.begin(layers).items()}
+        self.kept = {name: jnp.array(x) for name, x in layouts.begin(layers, len(self.labels)).items()}
         self.kept.update(jax_layers.keys(jax, layers))
         self._logits, self._loss = jax.jit(self._forward), jax.jit(self._value)
         self._grad = jax.jit(self._gradient)

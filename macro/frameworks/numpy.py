@@ -91,6 +91,7 @@ class Model(numpy_layers.Products):
         self.optimizer = self.pick_optimizer(plan)
         self.grads = {name: numpy_layers.aligned(w.shape) for name, w in self.weights.items()}
         self.values = {"input": x}  # and each layer's output
+        self.owners = {layer["tied"] for layer in job["network"]["layers"] if layer.get("tied")}
         builders = {**self.builders, **numpy_mistaken.KINDS.get(job["knobs"].get("mistake"), {})}
         self.layers = [builders[layer["kind"]](self, layer) for layer in job["network"]["layers"]]
         self.last = self.layers[-1].name
@@ -143,9 +144,19 @@ class Model(numpy_layers.Products):
             if layer.name not in gradients:  # no layer up to this layer has parameters
                 continue
             dy = layer.derive(gradients.pop(layer.name))
-            for name, dx in zip(layer.after, layer.backward(dy)):
+            earlier = layer.backward(dy)
+            if layer.name in self.owners:
+                self._add_tied(layer.name)
+            for name, dx in zip(layer.after, earlier):
                 if dx is not None and name != "input":
                     gradients[name] = self._sum(name, gradients[name], dx) if name in gradients else dx
+
+    def _add_tied(self, name: str) -> None:
+        """Add the gradients of weights that other layers share, which ran backward before."""
+        for other in self.layers:
+            if other.spec.get("tied") == name:
+                total = self.grads[name + ".weight"]
+                self.do([name + " gradient sum"], "element-wise", np.add, total, other.shared, out=total)
 
     def _sum(self, name: str, a: Any, b: Any) -> Any:
         if name not in self.sums:

@@ -110,9 +110,10 @@ class Model:
         import torch
 
         self.torch: Any = torch
-        self.job, self.layers = job, torch_recurrent.formed(job["network"]["layers"], job["knobs"])
+        self.job = job
         self.loss_of = torch_layers.LOSSES[job["network"]["loss"]](torch.nn.functional)
         with np.load(job["weights"]) as weights, np.load(job["data"]) as data:
+            self.layers = torch_recurrent.formed(job["network"]["layers"], job["knobs"], len(data["labels"]))
             place, labels = torch_device.place(job), numpy_losses.wanted(job["network"], data["labels"], np.int64)
             with torch.device(place):
                 self.net, self.arrays = torch_layers.network(torch, self.layers, weights)

@@ -92,7 +92,7 @@ class Model:
             self.p = {name: tf.Variable(array, name=name) for name, array in given.items()}
             self.x = tf.constant(self.lie.data(data["x"]))
             self.labels = tf.constant(numpy_losses.wanted(self.network, data["labels"], np.int32))
-        begin = layouts.begin(layers)
+        begin = layouts.begin(layers, len(self.labels))
         self.kept = {name: tf.Variable(x, name=name, trainable=False) for name, x in begin.items()}
         self.variables = list(self.p.values())
         wrap = {

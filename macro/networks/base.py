@@ -98,6 +98,7 @@ class Network:
             moved[layer.name] = bool(node.parameters) or any(moved[x] for x in node.sources)
             nodes.append(node)
         _check_ids(nodes)
+        _check_tied(nodes)
         if unused := sorted(set(shapes) - {before, INPUT} - {x for node in nodes for x in node.sources}):
             raise ValueError(f"no layer uses the output of {', '.join(unused)}")
         return tuple(nodes)
@@ -207,6 +208,19 @@ def _check_ids(nodes: Sequence[Node]) -> None:
             raise ValueError(f"{node.name}: masks by ids, which are the input, not {node.sources[1]}")
         if masked and INPUT in node.sources and not by_ids:
             raise ValueError(f"{node.name}: masks by ids, but no embedding takes the input")
+
+
+def _check_tied(nodes: Sequence[Node]) -> None:
+    """Raise ValueError if a dense layer cannot have another layer's weights."""
+    owners: dict[str, Shape] = {}
+    for node in nodes:
+        name = node.layer.tied if isinstance(node.layer, Dense) else ""
+        if name and name not in owners:
+            raise ValueError(f"{node.name}: tied names {name}, which is no earlier dense layer or embedding")
+        if name and owners[name] != (shape := (node.output[-1], node.inputs[0][-1])):
+            raise ValueError(f"{node.name}: the weights of {name} are {owners[name]}, but must be {shape}")
+        if isinstance(node.layer, (Dense, Embedding)) and not name:
+            owners[node.name] = node.parameters["weight"].shape
 
 
 def chain(

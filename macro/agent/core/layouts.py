@@ -77,11 +77,13 @@ class Last(object):
         return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if x.ndim == 4 else x
 
 
-def begin(layers):
-    """Return the initial running statistics by name."""
-    begins = {"mean": 0, "variance": 1}
+def begin(layers, batch):
+    """Return the initial running statistics, and states of a batch of sequences, by name."""
     return dict(
-        ("%s.%s" % (spec["name"], name), np.full(shape, begins[name], np.float32))
+        (
+            "%s.%s" % (spec["name"], name),
+            np.full([batch] * (spec["kind"] == "recurrent") + shape, name == "variance", np.float32),
+        )
         for spec in layers
         for name, shape in spec["state"].items()
     )

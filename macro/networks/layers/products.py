@@ -22,6 +22,7 @@ class Dense(Layer):
     roles: ClassVar[tuple[str, ...]] = ("forward", "dgrad", "wgrad", "bias gradient", "update")
 
     outputs: int
+    tied: str = ""  # an earlier dense layer or embedding, whose weights, transposed, are this layer's
 
     def output(self, inputs: Sequence[Shape]) -> Shape:
         if len(inputs[0]) > 2:
@@ -29,13 +30,19 @@ class Dense(Layer):
         return (*inputs[0][:-1], self.outputs)
 
     def parameters(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
-        wide = inputs[0][-1]
-        return {"weight": Parameter((wide, self.outputs), wide), "bias": Parameter((self.outputs,))}
+        wide, bias = inputs[0][-1], {"bias": Parameter((self.outputs,))}
+        return bias if self.tied else {"weight": Parameter((wide, self.outputs), wide), **bias}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
-        """Return the GEMMs by role, with W stored inputs × outputs."""
+        """Return the GEMMs by role, with W stored inputs × outputs, or outputs × inputs if it is another layer's."""
         *steps, inputs = node.inputs[0]
         rows = batch * size(steps)
+        if self.tied:
+            return {
+                "forward": (Gemm(rows, self.outputs, inputs, "nt"),),
+                "dgrad": (Gemm(rows, inputs, self.outputs, "nn"),),
+                "wgrad": (Gemm(self.outputs, inputs, rows, "tn"),),
+            }
         return {
             "forward": (Gemm(rows, self.outputs, inputs, "nn"),),
             "dgrad": (Gemm(rows, inputs, self.outputs, "nt"),),

@@ -75,6 +75,7 @@ class Recurrent(Layer):
     forget: float = 0.0  # added to the forget gate of an lstm
     last: bool = False  # whether only the state after all steps is the output
     unrolled: bool = False  # a loop over the cell in place of a library's sequence, if the framework has both
+    carried: bool = False  # the state after a step is the first of the next step, without a gradient between them
     bidirectional: bool = False  # with a second layer from the last step to the first: both states side by side
 
     @property
@@ -93,6 +94,8 @@ class Recurrent(Layer):
             raise ValueError(f"biases {self.biases}: the cell {self.cell} has 2, give biases 2")
         if self.biases not in (1, 2):
             raise ValueError(f"biases {self.biases}: must be 1 or 2")
+        if self.carried and self.bidirectional:
+            raise ValueError("carried: requires one direction")
         states = self.hidden * self.directions
         return (states,) if self.last else (steps, states)
 
@@ -102,6 +105,11 @@ class Recurrent(Layer):
         single = {name: Parameter(shape, shape[0]) for name, shape in weights.items()}
         single |= {name: Parameter((wide,)) for name in ("bias", "state_bias")[: self.biases]}
         return single | {f"reverse_{name}": x for name, x in single.items() if self.bidirectional}
+
+    def state(self, inputs: Sequence[Shape]) -> Mapping[str, Parameter]:
+        """Return the states that are carried, of a sequence."""
+        names = ("h", "c") if self.cell == "lstm" else ("h",)
+        return {name: Parameter((self.hidden,)) for name in names} if self.carried else {}
 
     def problems(self, node: Node, batch: int) -> Mapping[str, tuple[Problem, ...]]:
         """Return the GEMMs by role: with all inputs at once, and with the state in each step; their dgrad and wgrad."""

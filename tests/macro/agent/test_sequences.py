@@ -43,6 +43,13 @@ NETWORKS = {
         ),
         net("hidden of 1", TABLE, Recurrent(name="r", hidden=1, last=True), OUT, input=(1,)),
         net("gru", TABLE, Recurrent(name="r", hidden=7, cell="gru", biases=2, last=True), OUT),
+        net(
+            "carried",
+            TABLE,
+            Recurrent(name="r", hidden=7, carried=True),
+            Recurrent(name="s", hidden=8, cell="gru", biases=2, carried=True),
+            OUT,
+        ),
         net("rnn", Recurrent(name="r", hidden=7, cell="rnn"), Mean(name="mean"), OUT, input=(9, 4)),
         net(
             "masked",
@@ -53,6 +60,14 @@ NETWORKS = {
             Dense(name="out", outputs=2),
         ),
         net("numbers", TABLE, Mean(name="mean", activation="tanh"), OUT, loss="squared", targets="numbers"),
+        net(
+            "tied",
+            Dense(name="in", outputs=5),
+            Dense(name="out", outputs=9, tied="in"),
+            loss="squared",
+            targets="input",
+        ),
+        net("tied table", TABLE, Recurrent(name="r", hidden=6), Dense(name="out", outputs=50, tied="table")),
         net("itself", Dense(name="in", outputs=5), Dense(name="out", outputs=9), loss="squared", targets="input"),
     )
 }
@@ -68,6 +83,7 @@ def assert_numpys(framework: str, network: Network, folder: Path, threads: int =
         model.step()
     assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-5)
     assert_same(theirs.gradients(), ours.gradients(), atol=1e-6)
+    assert_same(theirs.state(), ours.state(), atol=1e-6)
     assert_same(theirs.parameters(), ours.parameters(), atol=1e-6)
 
 
@@ -78,8 +94,8 @@ def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
 
 
 FORMS = {
-    "loop": ("lstm", "two biases", "forget bias", "both directions", "gru", "rnn"),
-    "time_major": ("lstm", "both directions", "rnn", "masked"),
+    "loop": ("lstm", "two biases", "forget bias", "both directions", "gru", "rnn", "carried"),
+    "time_major": ("lstm", "both directions", "rnn", "masked", "carried"),
     "packed": ("masked",),
 }
 
@@ -95,7 +111,9 @@ def test_forms_of_pytorchs_layers_are_the_same(form: str, name: str, tmp_path: P
 
 
 @pytest.mark.usefixtures("beside", "own_state")
-@pytest.mark.parametrize("network", [*NETWORKS.values(), BEFORE], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "network", [*(x for x in NETWORKS.values() if x.name != "carried"), BEFORE], ids=lambda x: x.name
+)
 def test_kernels_only_and_numpy_are_the_same(network: Network, tmp_path: Path) -> None:
     for threads in (1, 2):
         assert_numpys("kernels-only", network, tmp_path, threads)
@@ -131,7 +149,7 @@ def test_every_framework_does_equal_work(name: str, own_state: Path, tmp_path: P
             lacks.append(network.name)
         else:
             assert verdict.equal, (network.name, verdict.why)
-    assert set(lacks) <= {"two biases", "forget bias", "gru", "reset before"}
+    assert set(lacks) <= {"carried", "tied", "tied table", "two biases", "forget bias", "gru", "reset before"}
 
 
 @pytest.mark.slow
@@ -169,6 +187,11 @@ def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:
     ("layers", "more", "why"),
     [
         ((Recurrent(name="r", hidden=7, cell="lstn"), OUT), {}, "r: a recurrent layer requires a sequence"),
+        (
+            (TABLE, Recurrent(name="r", hidden=7, carried=True, bidirectional=True), OUT),
+            {},
+            "r: carried: requires one direction",
+        ),
         ((TABLE, Recurrent(name="r", hidden=7, cell="lstn"), OUT), {}, "r: cell lstn: choose from lstm, gru"),
         ((TABLE, Recurrent(name="r", hidden=7, cell="gru"), OUT), {}, "r: biases 1: the cell gru has 2"),
         ((TABLE, Recurrent(name="r", hidden=7, biases=3), OUT), {}, "r: biases 3: must be 1 or 2"),
@@ -179,6 +202,12 @@ def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:
             {},
             "requires the network's",
         ),
+        (
+            (TABLE, Dense(name="d", outputs=3, tied="table")),
+            {},
+            r"the weights of table are \(50, 6\), but must be \(3, 6\)",
+        ),
+        ((Dense(name="d", outputs=3, tied="e"),), {}, "d: tied names e, which is no earlier dense layer or embedding"),
         ((TABLE, Mean(name="m", after=("table", "table")), OUT), {}, "m: a mean over 9 steps masks by as many ids"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "labels "}, "targets labels : choose from labels, input"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "input"}, "targets input: loss softmax requires labels"),

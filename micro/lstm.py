@@ -21,7 +21,7 @@ PTB = Recurrent(32, 128, 256, 256, want="step")  # dlbench's language model, 409
 FEW_WORDS = replace(PTB, batch=4)  # the same as CNTK ran it: 128 words
 NIETZSCHE = Recurrent(40, 128, 57, 128, want="step")
 IMDB_GRU = Recurrent(150, 64, 125, 100, "gru", want="step")
-BIDIRECTIONAL = Recurrent(100, 32, 128, 64, want="step")  # one of both directions
+BIDIRECTIONAL = Recurrent(100, 32, 128, 64, want="step")  # a direction
 MASKED = Recurrent(99, 16, 128, 128, want="step")  # of sequences of 12 to 99 steps
 SIZES, MORE_SIZES = (PTB, NIETZSCHE), (PTB, FEW_WORDS, NIETZSCHE, IMDB_GRU, BIDIRECTIONAL, MASKED)
 BATCHES, MORE_BATCHES = (16, 128), (1, 16, 64, 128)
@@ -127,8 +127,8 @@ def loop(asked: Request) -> list[Contest]:
 
 
 def both(asked: Request) -> list[Contest]:
-    """Return a contest per layer of both directions: one after another, at once on half of the threads each."""
-    question, contests = "both directions one after another, or at once in half of the threads each?", []
+    """Return a contest per layer of both directions: one after another, or at once in a thread each."""
+    question, contests = "both directions one after another, or at once in a thread each?", []
     threads = asked.settings[0].threads if "threads" in asked.given else min(2, cores())
     for layer in _layers(asked, (BIDIRECTIONAL,)):
         pair = Bidirectional(layer.steps, layer.batch, layer.inputs, layer.hidden, layer.cell, want=layer.want)

@@ -8,13 +8,14 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kernels import state
 from kernels.errors import Unavailable, summary
 from kernels.libs import _optional, onednn
 from kernels.provider import Provider
 
+T = TypeVar("T")
 EVENT = "[memory]"  # profiler event of an allocation in bytes, or with a minus of a release
 LEVEL, SILENT = "KINETO_LOG_LEVEL", "9"  # otherwise PyTorch's profiler writes two lines to stderr
 
@@ -27,6 +28,20 @@ def peak(torch: Any, call: Callable[[], object]) -> int:
     events = [event for event in profile.kineto_results.events() if event.name() == EVENT]
     sizes = (int(event.nbytes()) for event in sorted(events, key=lambda event: event.start_ns()))
     return max(itertools.accumulate(sizes, initial=0))
+
+
+def without_onednn(torch: Any, call: Callable[..., T]) -> Callable[..., T]:
+    """Return `call` with oneDNN off."""
+    switch, on = torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
+
+    def off(*given: Any) -> T:
+        switch(False)
+        try:
+            return call(*given)
+        finally:
+            switch(on)
+
+    return off
 
 
 VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # by which a user turns the log on

@@ -57,9 +57,10 @@ def spans(
 
 
 def _runtime(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a span for each thread that starts programs, around all others: it frees a program's memory afterwards.
+    """Return a span around all others for each thread that has the main thread's name.
 
-    Threads of the pool that computes have names of their own; these have the process's, as the main thread has."""
+    JAX runs programs from such threads, and frees a program's memory in them afterwards; threads of the pool that
+    computes have another name."""
     threads = {}
     for thread in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm") as stream:
@@ -69,7 +70,7 @@ def _runtime(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return []
     about = {"start": min(x["start"] for x in spans), "end": max(x["end"] for x in spans), "name": "runtime"}
     alike = [thread for thread, name in threads.items() if name == main]
-    return [{**about, "rows": ["framework"], "column": None, "part": True, "thread": thread} for thread in alike]
+    return [{**about, "rows": ["framework"], "column": None, "background": True, "thread": thread} for thread in alike]
 
 
 def operation(name: str, stats: dict[str, Any]) -> Any:

@@ -14,9 +14,10 @@ CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_tanh_cell"}
 
 
 def formed(layers: list[dict[str, Any]], knobs: dict[str, Any], batch: int) -> list[dict[str, Any]]:
-    """Return the layers with the number of sequences, and the forms that knobs ask for: `time_major`, `packed`."""
+    """Return the layers with the number of sequences, and forms by the knobs `sequence`, `time_major`, `packed`."""
     more = {name: knobs.get(name, False) for name in ("time_major", "packed")}
-    return [{**spec, **more, "batch": batch} for spec in layers]
+    loops = {"unrolled": False} if knobs.get("sequence") else {}
+    return [{**spec, **more, **loops, "batch": batch} for spec in layers]
 
 
 def axis(spec: dict[str, Any]) -> int:
@@ -91,7 +92,7 @@ def _loop(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> An
 
 
 def pack(modules: Iterable[Any], ids: Any, knobs: dict[str, Any]) -> None:
-    """Give recurrent modules that pack the lengths of the sequences, which end before their first padding, id 0."""
+    """Give recurrent modules that pack the lengths of the sequences: the ids that are not padding, 0."""
     for layer in modules:
         if knobs.get("packed") and hasattr(layer, "form"):
             layer.lengths = (ids != 0).sum(0 if knobs.get("time_major") else 1)
@@ -102,4 +103,5 @@ def form(modules: Iterable[Any]) -> dict[str, str]:
     layers = [x for x in modules if hasattr(x, "form")]
     if not layers:
         return {}
-    return {"recurrent": layers[0].form, "major": "batch" if layers[0].batch_first else "time"}
+    forms = sorted({x.form for x in layers})
+    return {"recurrent": " and ".join(forms), "major": "batch" if layers[0].batch_first else "time"}

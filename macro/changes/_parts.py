@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from kernels.devices import open_device
@@ -22,8 +23,8 @@ from macro.networks import layers
 from macro.networks.layer import Node
 
 Spent: TypeAlias = "dict[Problem, dict[str, float]]"  # seconds of a step by problem and row
-PRODUCTS = ("gemm", "packing")
-HAVE_PRODUCTS = (*PRODUCTS, "recurrent cell", "attention")  # kinds of work that contain products
+PRODUCTS, CELLS = ("gemm", "packing"), ("recurrent cell",)
+HAVE_PRODUCTS = (*PRODUCTS, *CELLS, "attention")  # kinds of work that contain products
 PAGE_FAULTS = "page faults"
 CONVOLUTIONS = ("convolution", "layout reorder")
 ROUNDS = 10  # of both cases, which must fit into a kernel's share of the time
@@ -100,19 +101,19 @@ def swapped(asked: PredictionInput, field: str) -> Forecast:
 
 
 def products(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
-    """Predict products, except inside attention, and PyTorch's recurrent layers by measuring each in isolation."""
+    """Predict products outside attention, and PyTorch's recurrent layers, by measuring each in isolation."""
     step, before = asked.unchanged, asked.before
     variant = GEMMS.get(step.row)
     if variant is None:
         return Forecast(why=f"this suite has no kernel that calls the products of {step.framework.name}")
-    how, cells = {"variant": variant, **how}, ("recurrent cell",)
-    if variant != "torch" or step.script is not None or not step.has("recurrent"):
-        return _products(asked, how, HAVE_PRODUCTS)
-    apart = tuple(kind for kind in HAVE_PRODUCTS if kind not in cells)
+    called = {"variant": variant, **how}
+    if step.row.removesuffix("-compile") != "pytorch" or step.script is not None or not step.has("recurrent"):
+        return _products(asked, called, HAVE_PRODUCTS)
+    apart = tuple(kind for kind in HAVE_PRODUCTS if kind not in CELLS)
     return shared(
         asked,
-        (before.kinds(*PRODUCTS), lambda x: _products(x, how, apart)),
-        (before.kinds(*cells), lambda x: recurrences(x, how, cells)),
+        (before.kinds(*PRODUCTS), lambda x: _products(x, called, apart)),
+        (before.kinds(*CELLS), lambda x: recurrences(x, how)),
     )
 
 
@@ -157,21 +158,36 @@ def poolings(asked: PredictionInput, how: Mapping[str, Any]) -> Forecast:
     return with_rest(asked, "other poolings", ("pooling",), spent, each(asked, spent, how) if spent else Forecast())
 
 
-def recurrences(asked: PredictionInput, how: Mapping[str, Any], kinds: Sequence[str] = ()) -> Forecast:
-    """Predict recurrent layers by measuring one direction of each in isolation.
+def recurrences(
+    asked: PredictionInput,
+    how: Mapping[str, Any],
+    takes: Callable[[layers.Recurrent], bool] = lambda layer: True,
+    kinds: Sequence[str] = CELLS,
+) -> Forecast:
+    """Predict PyTorch's recurrent layers that a change `takes` by measuring one direction of each in isolation.
 
-    `kinds`: kinds of work that change in proportion; empty: all but updates."""
-    plan, rows = asked.unchanged.plan, list[tuple[str, Problem, float]]()
+    `kinds`: kinds of work that change with a layer. Raises Unavailable if other recurrent layers take more than MOST of
+    the step."""
+    plan, rows = asked.unchanged.plan, dict[str, list[tuple[str, Problem, float]]]()
+    seconds, known = asked.before.seconds, 0.0
     for node in plan.network.nodes:
-        if not isinstance(layer := node.layer, layers.Recurrent):
+        layer, cells = node.layer, [x for x in asked.before.cells.items() if _of(node.name, x[0][0])]
+        if not isinstance(layer, layers.Recurrent):
             continue
-        cells = [(kind, x) for (names, kind), x in asked.before.cells.items() if _of(node.name, names)]
-        took = sum(x for kind, x in cells if (kind in kinds if kinds else kind != "optimizer"))
-        steps, features = node.inputs[0]
-        want = "forward" if plan.phase == "forward" else "step"
-        major = "tnc" if asked.before.flag("major") == "time" else "ntc"
-        rows.append((node.name, Recurrent(steps, plan.batch, features, layer.hidden, layer.cell, major, want), took))
-    return each(asked, gathered(rows), how)
+        known += sum(x for (_, kind), x in cells if kind in CELLS)
+        if takes(layer):
+            want = "forward" if plan.phase == "forward" else "step"
+            major = "tnc" if asked.before.flag("major") == "time" else "ntc"
+            sizes = (node.inputs[0][0], plan.batch, node.inputs[0][1], layer.hidden, layer.cell, major, want)
+            took = sum(x for (_, kind), x in cells if kind in kinds)
+            loops = layer.unrolled and not asked.unchanged.knob("sequence")
+            rows.setdefault("torch-cells" if loops else "torch", []).append((node.name, Recurrent(*sizes), took))
+    if (rest := asked.before.kinds(*CELLS) - known) > MOST * seconds:
+        raise Unavailable(f"recurrent layers of unknown rows take {rest / seconds:.0%} of the step")
+    parts = [
+        (total(spent := gathered(x)), partial(each, spent=spent, how={"variant": v, **how})) for v, x in rows.items()
+    ]
+    return shared(asked, *parts)
 
 
 def _of(name: str, rows: Sequence[str]) -> bool:

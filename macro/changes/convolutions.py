@@ -13,6 +13,7 @@ from functools import partial
 from kernels.ops.conv.problem import Conv
 from macro.changes import _parts, products
 from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
+from macro.networks.layers import Recurrent
 
 # Variables that switch oneDNN off in other frameworks; x86-64 wheels of TensorFlow and MXNet use it by default.
 SWITCHES = {
@@ -55,8 +56,14 @@ def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "already applied" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    why = f"{step.framework.name} uses oneDNN only for convolutions and recurrent layers, and the network has none"
-    return step.refuses_knob("onednn", False) or (None if step.has("conv") or step.has("recurrent") else why)
+    why = f"{step.framework.name} uses oneDNN only for convolutions and LSTM layers, and the network has none"
+    uses = step.has("conv") or any(isinstance(x, Recurrent) and _by_onednn(x) for x in step.plan.network.layers)
+    return step.refuses_knob("onednn", False) or (None if uses else why)
+
+
+def _by_onednn(layer: Recurrent) -> bool:
+    """Return whether PyTorch runs a recurrent layer in oneDNN."""
+    return layer.cell == "lstm" and not layer.unrolled
 
 
 def _make_onednn(step: Step, value: str) -> Step:
@@ -83,7 +90,7 @@ def _brings_onednn(asked: PredictionInput) -> Forecast:
     return _parts.shared(
         asked,
         (asked.before.kinds(*_parts.CONVOLUTIONS), lambda x: _parts.convolutions(x, how)),
-        (asked.before.kinds("recurrent cell"), lambda x: _parts.recurrences(x, how)),
+        (asked.before.kinds("recurrent cell"), lambda x: _parts.recurrences(x, how, _by_onednn)),
     )
 
 
@@ -105,7 +112,7 @@ CHANGES = (
     ),
     Change(
         "onednn-off",
-        "convolutions and recurrent layers without oneDNN (in TensorFlow and MXNet products, too)",
+        "convolutions and LSTM layers without oneDNN (in TensorFlow and MXNet products, too)",
         _applies_onednn,
         _make_onednn,
         _took_onednn,

@@ -64,7 +64,7 @@ def preloaded(
         lambda asked: _parts.swapped(asked, "preload"),
         costs="the last bits of results",
         saves=_parts.HAVE_PRODUCTS,
-        measures=_parts.PRODUCTS,
+        measures=(*_parts.PRODUCTS, *_parts.CELLS),
         memory=True,  # libraries and kernels differ in what they allocate
     )
 

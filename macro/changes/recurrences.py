@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from kernels.ops.recurrent import lengths
 from macro.changes import _parts
 from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
 from macro.networks.layers import Recurrent
 
-MAJOR = ("embedding", "recurrent", "mean", "dense", "activation")  # kinds that take steps as their first axis, too
-
-
-def _unrolled(step: Step) -> bool:
-    return any(isinstance(node.layer, Recurrent) and node.layer.unrolled for node in step.plan.network.nodes)
+# Kinds of layers that take sequences with the steps as their first axis, too
+MAJOR = ("embedding", "recurrent", "mean", "dense", "activation", "add")
 
 
 def _refused(step: Step, knob: str) -> str | None:
@@ -22,30 +19,32 @@ def _refused(step: Step, knob: str) -> str | None:
     return step.refuses_knob(knob, True, compiled=True) or why
 
 
+def _recurrent(step: Step) -> list[Recurrent]:
+    return [node.layer for node in step.plan.network.nodes if isinstance(node.layer, Recurrent)]
+
+
 def _applies_sequence(step: Step, value: str) -> str | None:
-    if step.row.removesuffix("-compile") != "pytorch":
-        return f"this suite cannot set it in {step.framework.name}"
-    return None if _unrolled(step) else "the network has no unrolled recurrent layer"
-
-
-def _make_sequence(step: Step, value: str) -> Step:
-    network = step.plan.network
-    layers = (replace(x, unrolled=False) if isinstance(x, Recurrent) else x for x in network.layers)
-    return replace(step, plan=replace(step.plan, network=replace(network, layers=tuple(layers))))
+    unrolled = any(layer.unrolled for layer in _recurrent(step))
+    return _refused(step, "sequence") or (None if unrolled else "the network has no unrolled recurrent layer")
 
 
 def _applies_major(step: Step, value: str) -> str | None:
-    others = [node.name for node in step.plan.network.nodes if node.layer.kind not in MAJOR and len(node.output) > 1]
-    others += [node.name for node in step.plan.network.nodes if node.layer.kind in ("flatten", "concat")]
-    return _refused(step, "time_major") or (f"{others[0]} takes batch-major sequences" if others else None)
+    for node in step.plan.network.nodes:
+        if node.layer.kind not in MAJOR and any(len(shape) > 1 for shape in (*node.inputs, node.output)):
+            return _refused(step, "time_major") or f"{node.name} takes batch-major sequences"
+    return _refused(step, "time_major")
 
 
 def _applies_packed(step: Step, value: str) -> str | None:
     if why := _refused(step, "packed"):
         return why
-    if _unrolled(step):
+    if not step.plan.network.padded:
+        return "the network has no padding"
+    if any(layer.unrolled and not step.knob("sequence") for layer in _recurrent(step)):
         return "PyTorch's cells take no packed sequences"
-    return None if step.plan.network.padded else "the network has no padding"
+    if any(layer.bidirectional or layer.last for layer in _recurrent(step)):
+        return "its padding also counts in a last state and in the reverse direction"
+    return None
 
 
 def _took(flag: str, there: str) -> Callable[[BaselineProfile, ProcessSnapshot], Effect]:
@@ -62,14 +61,19 @@ def _brings(how: Mapping[str, Any]) -> Callable[[PredictionInput], Forecast]:
     return lambda asked: _parts.recurrences(asked, how)
 
 
+def _brings_sequence(asked: PredictionInput) -> Forecast:
+    how = {"variant": "torch-cells,torch"}
+    return _parts.recurrences(asked, how, lambda layer: layer.unrolled, (*_parts.CELLS, "packing"))
+
+
 CHANGES = (
     Change(
         "sequence",
         "recurrent layers as PyTorch's sequence, in place of a loop over its cell",
         _applies_sequence,
-        _make_sequence,
+        lambda step, value: step.with_knob("sequence", True),
         _took("recurrent", "sequence"),
-        _brings({"variant": "torch-cells,torch"}),
+        _brings_sequence,
         code="torch.nn.LSTM in place of a loop over torch.nn.LSTMCell",
         costs="the last bits of results",
         memory=True,
@@ -81,7 +85,7 @@ CHANGES = (
         _applies_major,
         lambda step, value: step.with_knob("time_major", True),
         _took("major", "time"),
-        _brings({"variant": "torch", "vary": "layout", "layout": "ntc,tnc"}),
+        _brings({"vary": "layout", "layout": "ntc,tnc"}),
         code="torch.nn.LSTM(…, batch_first=False) on transposed ids",
         costs="the last bits of results",
         memory=True,
@@ -93,7 +97,8 @@ CHANGES = (
         _applies_packed,
         lambda step, value: step.with_knob("packed", True),
         _took("recurrent", "packed"),
-        _brings({"variant": "torch,torch-packed", "lengths": "shuffled"}),
+        # The network's lengths are these, scaled to its number of steps.
+        _brings({"variant": "torch,torch-packed", "lengths": "shuffled", "steps": lengths.every()[-1]}),
         code="torch.nn.utils.rnn.pack_padded_sequence(x, lengths, …)",
         costs="oneDNN's sequence, which takes no packed ones; the last bits of results",
         memory=True,

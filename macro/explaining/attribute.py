@@ -134,8 +134,8 @@ def locate(spans: Iterable[dict[str, Any]], samples: Sequence[Sample]) -> list[P
             open_.append(waiting[at])
             at += 1
         open_ = [span for span in open_ if span["end"] >= sample.time]
-        of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else open_
-        around = of_thread or open_
+        of_thread = [s for s in open_ if s.get("thread") == sample.thread] if sample.thread in threads else []
+        around = of_thread or [s for s in open_ if not s.get("background")]
         rows: list[str] = next((span["rows"] for span in reversed(around) if span["rows"]), [])
         inner: Mapping[str, Any] = around[-1] if around else {"column": None}
         places[i] = Place(tuple(rows), _column(inner), bool(rows), inner.get("name", ""))

@@ -216,7 +216,7 @@ class Model:
             "parameters": {
                 name: parameter.numel() for name, (parameter, _) in self.arrays.items() if parameter.requires_grad
             },
-            "batch": len(self.labels),
+            "batch": self.labels.shape[all(self.exchanged)],
             "dtype": str((self.x if self.x.is_floating_point() else next(self.net.parameters())).dtype),
             "layout": "inputs x outputs" if turned else "outputs x inputs",
             "made": self._effective_knobs(),

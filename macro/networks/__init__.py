@@ -82,5 +82,6 @@ def _of_stem(stem: str) -> dict[str, Network]:
     variants = [changes | {"network": f"{record['network']}:{x}"} for x, changes in record.pop("variants").items()]
     for changes in variants:
         if type(by_layer := changes.get("layers")) is dict:
+            assert by_layer.keys() <= {layer["name"] for layer in record["layers"]}
             changes["layers"] = [layer | by_layer.get(layer["name"], {}) for layer in record["layers"]]
     return by_name(*(from_data(record | changes) for changes in ({}, *variants)))

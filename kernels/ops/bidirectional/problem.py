@@ -46,7 +46,7 @@ class Bidirectional(Recurrent):
         return 2 * self.hidden
 
     def operands(self) -> tuple[Operand, ...]:
-        """Return those of a direction, with twice as many rows of weights and features of outputs."""
+        """Return the operands of a direction, with twice as many rows of weights and features of outputs."""
         return tuple(
             x if len(x.shape) == 3 else replace(x, shape=(2 * x.shape[0], x.shape[1])) for x in super().operands()
         )

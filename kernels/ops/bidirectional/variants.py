@@ -24,14 +24,16 @@ from kernels.variant import Variant, row
 def prepare(problem: Bidirectional, device: Any, setting: Setting, apart: bool) -> Bind:
     """Prepare a layer in C for each direction, which read and write copies of the sequences in their order.
 
-    `apart`: each direction in a thread of its own, with half of the threads. Raises Unavailable for less than two."""
-    if apart and setting.threads < 2:
+    `apart`: each direction in a thread of its own. Raises Unavailable for another number of threads than two, as
+    OpenBLAS multiplies for one caller with several threads at a time."""
+    if apart and setting.threads != 2:
         raise Unavailable("requires two threads: --threads 2")
-    each = replace(setting, threads=setting.threads // 2) if apart else setting
+    each = replace(setting, threads=1) if apart else setting
     single, names = problem.single, [x.name for x in problem.operands()]
     layers = [native.prepare(single, device, each, "batched", once=True) for _ in range(2)]  # with their own memory
     pool = ThreadPoolExecutor(1) if apart else None
     rooms = [{x.name: np.empty(x.shape, "f4") for x in single.operands() if x.name in SEQUENCES} for _ in range(2)]
+    workspace = sum(array.nbytes for room in rooms for array in room.values())
 
     def bind(buffers: Sequence[Array]) -> Launch:
         of = dict(zip(names, buffers, strict=True))
@@ -56,7 +58,7 @@ def prepare(problem: Bidirectional, device: Any, setting: Setting, apart: bool) 
             if problem.step:
                 np.add(rooms[0]["dx"], rooms[1]["dx"][::-1], out=of["dx"])
 
-        return held(run, (buffers, launches), workspace=sum(x.workspace for x in launches))
+        return held(run, (buffers, launches), workspace=workspace + sum(x.workspace for x in launches))
 
     return bind
 

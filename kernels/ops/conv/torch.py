@@ -116,16 +116,7 @@ def _gradient(problem: Conv, torch: Any, dy: Any, x: Any, w: Any, how: tuple[Any
 
 def without_onednn(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:
     """Return a call with oneDNN off: NNPACK forward for 16 images and more, PyTorch's im2col otherwise."""
-    call, switch, on = default(problem, torch, tensors), torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
-
-    def off() -> object:
-        switch(False)
-        try:
-            return call()
-        finally:
-            switch(on)
-
-    return off
+    return torch_library.without_onednn(torch, default(problem, torch, tensors))
 
 
 def columns(problem: Conv, torch: Any, tensors: tuple[Any, Any, Any]) -> Call:

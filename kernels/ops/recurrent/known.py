@@ -1,7 +1,7 @@
 """Numbers in float64, each with the mean squared error that roundings would give it.
 
 An operation adds the square of its own rounding, in squared unit roundoffs, to the squared errors of its inputs times
-the squares of its derivatives, as errors that do not know of each other add up.
+the squares of its derivatives, as independent errors add up.
 """
 
 from __future__ import annotations

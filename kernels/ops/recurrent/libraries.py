@@ -89,16 +89,7 @@ def sequence(torch: Any, problem: Recurrent) -> Layer:
 
 def without_onednn(torch: Any, problem: Recurrent) -> Layer:
     """Return the sequence with oneDNN off: PyTorch's own loop over the steps in C++."""
-    plain, switch, on = sequence(torch, problem), torch._C._set_mkldnn_enabled, torch.backends.mkldnn.enabled
-
-    def layer(x: Any, weights: Weights, lengths: Any) -> Any:
-        switch(False)
-        try:
-            return plain(x, weights, lengths)
-        finally:
-            switch(on)
-
-    return layer
+    return torch_library.without_onednn(torch, sequence(torch, problem))
 
 
 def packed(torch: Any, problem: Recurrent) -> Layer:

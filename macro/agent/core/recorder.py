@@ -4,8 +4,9 @@ For Python 3.6, with the standard library only. A row names a layer and its role
 gradient, dgrad, wgrad, bias gradient, update), such as `fc1 forward`, or a network's `loss`, `free gradients`,
 `parameter copy`, `layout`. A span is a dict of `start` and `end` (monotonic nanoseconds), `name`, `rows` (all that the
 call serves; empty if unknown), `column` (kind of work; None: derived from sampled symbols) and, if the tracer records
-them, `thread` (id of the operating system), `bytes` (of all operands), `part` (true if it helps another span) and
-`product` (the share of each row's products that the call computes, 1 for all).
+them, `thread` (id of the operating system), `bytes` (of all operands), `part` (true if it helps another span),
+`product` (the share of each row's products that the call computes, 1 for all) and `background` (true if it is about
+its own thread only).
 """
 
 import os

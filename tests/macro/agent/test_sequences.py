@@ -78,7 +78,8 @@ def assert_numpys(framework: str, network: Network, folder: Path, threads: int =
     """Assert that a framework does NumPy's work, dropout apart."""
     network = replace(network, layers=tuple(x for x in network.layers if not isinstance(x, Dropout)))
     ours, theirs = build("numpy", network, folder), build(framework, network, folder, threads=threads, knobs=knobs)
-    assert ours.work()["parameters"] == theirs.work()["parameters"]
+    for of in ("parameters", "batch"):
+        assert ours.work()[of] == theirs.work()[of]
     for model in (ours, theirs):
         model.step()
     assert theirs.loss() == pytest.approx(ours.loss(), rel=1e-5)
@@ -95,6 +96,7 @@ def test_pytorch_and_numpy_are_the_same(name: str, tmp_path: Path) -> None:
 
 FORMS = {
     "loop": ("lstm", "two biases", "forget bias", "both directions", "gru", "rnn", "carried"),
+    "sequence": ("lstm",),  # in place of a loop
     "time_major": ("lstm", "both directions", "rnn", "masked", "carried"),
     "packed": ("masked",),
 }
@@ -104,7 +106,7 @@ FORMS = {
 @pytest.mark.parametrize(("form", "name"), [(form, name) for form, names in FORMS.items() for name in names])
 def test_forms_of_pytorchs_layers_are_the_same(form: str, name: str, tmp_path: Path) -> None:
     network = NETWORKS[name]
-    if form == "loop":
+    if form in ("loop", "sequence"):
         layers = (replace(x, unrolled=True) if isinstance(x, Recurrent) else x for x in network.layers)
         network = replace(network, layers=tuple(layers))
     assert_numpys("pytorch", network, tmp_path, **{} if form == "loop" else {form: True})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import sys
 import threading
@@ -334,3 +335,21 @@ def test_a_thread_of_a_trace_is_told_by_its_hash() -> None:
     assert murmur(140436123179904) == 8438664393510230067  # as jaxlib 0.10.2 wrote it
     assert xplane.system_thread(murmur(threading.get_ident())) == threading.get_native_id()
     assert xplane.system_thread(murmur(1 << 46)) is None
+
+
+def test_threads_that_run_programs_have_a_span_around_all_others() -> None:
+    import jax_trace
+
+    wait = threading.Event()
+    thread = threading.Thread(target=wait.wait)
+    thread.start()
+    try:
+        found = jax_trace._runtime([{"start": 5, "end": 7}, {"start": 3, "end": 6}])
+    finally:
+        wait.set()
+        thread.join()
+    by_thread = {span["thread"]: span for span in found}
+    assert thread.native_id in by_thread and os.getpid() not in by_thread
+    span = by_thread[thread.native_id]
+    assert (span["start"], span["end"], span["rows"], span["background"]) == (3, 7, ["framework"], True)
+    assert jax_trace._runtime([]) == []

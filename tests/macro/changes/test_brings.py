@@ -118,6 +118,44 @@ def test_with_other_threads_products_convolutions_and_passes_are_measured(
     assert {(how["threads"], how["vary"]) for _, how in calls} == {("1,2", "threads")}
 
 
+RECURRENT = [  # change, network, seconds, and what is measured of each layer
+    ("sequence", "lstm-ptb:unrolled", -0.3, {"variant": "torch-cells,torch"}),
+    ("time-major", "lstm-ptb", -0.2, {"variant": "torch", "vary": "layout", "layout": "ntc,tnc"}),
+    ("time-major", "lstm-ptb:unrolled", -0.2, {"variant": "torch-cells", "layout": "ntc,tnc"}),
+    ("packed", "lstm-masked", -0.2, {"variant": "torch,torch-packed", "lengths": "shuffled", "steps": 99}),
+    ("onednn-off", "lstm-ptb", -0.2, {"variant": "torch,torch-without-onednn"}),
+]
+
+
+@pytest.mark.parametrize(("text", "network", "seconds", "options"), RECURRENT)
+def test_recurrent_layers_are_measured_as_they_run(
+    text: str, network: str, seconds: float, options: dict[str, Any], given: Callable[[float], Calls]
+) -> None:
+    net, unchanged, calls = networks.find(network), step(network=network), given(0.5)
+    name = next(node.name for node in net.nodes if node.layer.kind == "recurrent")
+    cells = {
+        ((f"{name} forward",), "recurrent cell"): 0.1,
+        ((f"{name} gradient",), "recurrent cell"): 0.3,
+        ((f"{name} gradient",), "packing"): 0.2,
+        ((f"{name} update",), "optimizer"): 0.1,
+    }
+    change = changes.find(text)
+    assert change.refused(unchanged) is None
+    told = replace(asked(change.apply(unchanged), before(cells=cells, rows=rows(net, 8))), unchanged=unchanged)
+    found = change.change.brings(told)
+    assert sum(part.seconds for part in found.parts) == pytest.approx(seconds)
+    ((x, how),) = calls
+    assert (x.op, x.batch, x.hidden, x.layout, x.want) == ("recurrent", 8, net.nodes[1].output[-1], "ntc", "step")
+    assert options.items() <= how.items()
+
+
+def test_recurrent_layers_without_rows_are_not_predicted() -> None:
+    unchanged = step(network="lstm-ptb")
+    watched = before(cells={(("framework",), "recurrent cell"): 0.4}, rows=rows(unchanged.plan.network, 8))
+    with pytest.raises(Unavailable, match="recurrent layers of unknown rows take 40% of the step"):
+        _parts.recurrences(replace(asked(unchanged, watched), unchanged=unchanged), {})
+
+
 def test_a_ratio_that_is_known_badly_is_measured_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad, few = (Gemm(m=size, n=512, k=512) for size in (512, 1024, 2048))
     told = [

@@ -126,11 +126,6 @@ def test_compiled_it_is_another_row() -> None:
     assert changes.find("compile").apply(step()).framework.name == "pytorch-compile"
 
 
-def test_a_sequence_is_another_form_of_the_network() -> None:
-    made = changes.find("sequence").apply(step(network="lstm-ptb:unrolled"))
-    assert made.plan.network.layers == step(network="lstm-ptb").plan.network.layers
-
-
 KEPT = {"variables": heap.variables("keep"), "faults": 0.0}
 
 

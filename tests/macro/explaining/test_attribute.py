@@ -46,6 +46,12 @@ def test_a_span_without_rows_is_no_place_but_tells_what_it_does() -> None:
     assert found == Place((), "copy", False, "x")
 
 
+def test_a_span_in_the_background_is_no_place_of_other_threads() -> None:
+    spans = [{**span(0, 10, "framework", thread=2), "background": True}, span(2, 4, "a", thread=2)]
+    assert places(spans, 1, 3, thread=2) == [("framework",), ("a",)]
+    assert places(spans, 1, 3, thread=1) == [(), ("a",)]
+
+
 def test_at_a_border_the_later_span_counts_and_order_does_not() -> None:
     spans = [span(0, 5, "a"), span(5, 10, "b")]
     assert places(spans, 0, 5, 10) == [("a",), ("b",), ("b",)]

@@ -194,6 +194,9 @@ def amounts(
     elif column in PRODUCTS:
         traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
         work = traced if any(traced) else [_flops(key[0], side, by_name) for side in attributions]
+    elif column == "recurrent cell" and (flops := sum(by_name[name].flops for name in members if name in by_name)):
+        traced = [sum(process.flops.get(key, 0.0) for process in side) / len(side) for side in attributions]
+        work = traced if all(traced) else [flops] * len(attributions)  # of one call or of hundreds
     elif column == "packing":
         products = [p for name in members if name in by_name and (p := by_name[name].product)]
         factors = sum(8.0 * p.k * (p.m + p.n) for p in products)  # bytes, read and written

@@ -143,6 +143,22 @@ def test_what_surrounds_a_convolution_is_no_more_work_than_it_is() -> None:
     assert convolution.work == pytest.approx(0, abs=1e-15)
 
 
+@pytest.mark.parametrize("traced", [None, 2.0])
+def test_a_recurrent_layer_is_no_more_work_in_more_calls(traced: float | None) -> None:
+    """A framework's loop makes hundreds of calls, where another's sequence is one."""
+    forward, product = ("lstm forward",), Gemm(8, 8, 8)
+    known = {forward[0]: Row(forward[0], "lstm", "forward", (product,), 1.0)}
+    told = [[noisy({(forward, "recurrent cell"): x}, 1)] for x in (0.4, 0.2)]
+    for process, calls in ((told[0][0], 100.0), (told[1][0], 1.0)):
+        process.calls = {(forward, "recurrent cell"): calls}
+    if traced:
+        told[0][0].flops, told[1][0].flops = ({(forward, "recurrent cell"): x} for x in (traced, 1.0))
+    gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, known)
+    (layer,) = gap.cells
+    assert layer.amount == ({"a": traced, "b": 1.0} if traced else dict.fromkeys("ab", product.flops))
+    assert layer.work == pytest.approx(0.2 if traced else 0, abs=1e-3)
+
+
 @pytest.mark.parametrize(("other", "work", "rate"), [(1.0, 0.1, 0.0), (None, 0.0, 0.1)])
 def test_bytes_are_the_work_of_passes_where_both_tell_them(other: float | None, work: float, rate: float) -> None:
     told = [[noisy({(UPDATE, "optimizer"): 0.2}, 1)], [noisy({(UPDATE, "optimizer"): 0.1}, 1)]]

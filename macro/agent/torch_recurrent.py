@@ -63,11 +63,11 @@ def _begin(spec: dict[str, Any], layer: Any, x: Any) -> Any:
 
 def _sequence(torch: Any, spec: dict[str, Any], layer: Any, call: Any, x: Any) -> Any:
     """Return all outputs, and the last states h and c by direction, of the module's own forward."""
-    rnn, first = torch.nn.utils.rnn, layer.batch_first
+    rnn, first, lstm = torch.nn.utils.rnn, layer.batch_first, spec["cell"] == "lstm"
+    begin = _begin(spec, layer, x) if spec["state"] else None
     if layer.lengths is not None:
         x = rnn.pack_padded_sequence(x, layer.lengths, batch_first=first, enforce_sorted=False)
-    lstm, begin = spec["cell"] == "lstm", _begin(spec, layer, x) if spec["state"] else (None, None)
-    y, states = call(x, (begin if spec["state"] else None) if lstm else begin[0])
+    y, states = call(x, begin if lstm or begin is None else begin[0])
     if layer.lengths is not None:
         y = rnn.pad_packed_sequence(y, batch_first=first, total_length=spec["in"][0][0])[0]
     return y, states if lstm else (states,)

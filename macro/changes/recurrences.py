@@ -42,8 +42,8 @@ def _applies_packed(step: Step, value: str) -> str | None:
         return "the network has no padding"
     if any(layer.unrolled and not step.knob("sequence") for layer in _recurrent(step)):
         return "PyTorch's cells take no packed sequences"
-    if any(layer.bidirectional or layer.last for layer in _recurrent(step)):
-        return "its padding also counts in a last state and in the reverse direction"
+    if any(layer.bidirectional or layer.last or layer.carried for layer in _recurrent(step)):
+        return "its padding counts in a last state or in the reverse direction"
     return None
 
 

@@ -189,7 +189,7 @@ def judged(injection: Injection, explained: Explanation) -> tuple[bool, str]:
 
 def _resolution(explained: Explanation, path: str) -> float:
     """Return the half-width of the interval of a module's time (in watched steps) less the gap (of plain ones)."""
-    ends = [explained.interval, *((x.low, x.high) for x in explained.bars["layer"] if x.name == path)]
+    ends = [explained.interval, *((x.low, x.high) for x in explained.bars.get("layer", ()) if x.name == path)]
     return math.hypot(*((high - low) / 2 for low, high in ends if low is not None and high is not None))
 
 

@@ -157,7 +157,11 @@ def _by_pytorch(cases: list[Case]) -> Case:
 
 # Further operations, whose axes select them in the lines that repeat a case.
 OTHERS = (
-    Benchmark(Bidirectional, "Recurrent layers of two directions.", sweep={"directions": (2,)}),
+    Benchmark(
+        Bidirectional,
+        "Recurrent layers of two directions.",
+        sweep={"directions": (2,), "steps": (100,), "batch": (32,), "inputs": (128,), "hidden": (64,)},
+    ),
     Benchmark(Gemm, "Products with all words.", sweep={"m": (4096,), "n": (WORDS,), "k": (256,)}),
     Benchmark(Softmax, "Softmax of all words.", sweep={"batch": (4096,), "classes": (WORDS,)}),
 )

@@ -56,7 +56,8 @@ def _applies_onednn(step: Step, value: str) -> str | None:
     if step.row in SWITCHES:
         name, off = SWITCHES[step.row]
         return "already applied" if step.setting.knobs.get("variables", {}).get(name) == off else None
-    why = f"{step.framework.name} uses oneDNN only for convolutions and LSTM layers, and the network has none"
+    only = "convolutions and for LSTM layers that are no loops"
+    why = f"{step.framework.name} uses oneDNN only for {only}, and the network has none"
     uses = step.has("conv") or any(isinstance(x, Recurrent) and _by_onednn(x) for x in step.plan.network.layers)
     return step.refuses_knob("onednn", False) or (None if uses else why)
 

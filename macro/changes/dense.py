@@ -15,13 +15,19 @@ from kernels.ops.update.problem import Update
 from kernels.problem import Problem
 from macro.changes import _parts
 from macro.changes.base import FAULTS, BaselineProfile, Change, Effect, Forecast, PredictionInput, ProcessSnapshot, Step
+from macro.networks.layers import Dense
 
 WGRAD, UPDATE = " wgrad", " update"  # suffixes of rows' names
 SWAPPED = {"forward": ("nt", "nn"), "dgrad": ("nn", "nt")}  # transposition before and after the change
 
 
+def _has_own(step: Step) -> bool:
+    """Return whether a dense layer has weights of its own."""
+    return any(isinstance(node.layer, Dense) and not node.layer.tied for node in step.plan.network.nodes)
+
+
 def _applies_transposed(step: Step, value: str) -> str | None:
-    why = None if step.has("dense") else "the network has no dense layer"
+    why = None if _has_own(step) else "the network has no dense layer with weights of its own"
     return step.refuses_knob("weights", "inputs x outputs") or why
 
 
@@ -52,7 +58,7 @@ def _applies_update(step: Step, value: str) -> str | None:
         return f"a {step.plan.phase} has no update"
     if step.plan.network.rule != "sgd":
         return f"a product can only update the weights, not the state of {step.plan.network.rule}"
-    return None if step.has("dense") else "the network has no dense layer"
+    return None if _has_own(step) else "the network has no dense layer with weights of its own"
 
 
 def _took_update(before: BaselineProfile, after: ProcessSnapshot) -> Effect:

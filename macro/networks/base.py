@@ -216,7 +216,8 @@ def _check_tied(nodes: Sequence[Node]) -> None:
     for node in nodes:
         name = node.layer.tied if isinstance(node.layer, Dense) else ""
         if name and name not in owners:
-            raise ValueError(f"{node.name}: tied names {name}, which is no earlier dense layer or embedding")
+            what = "no earlier dense layer or embedding with weights of its own"
+            raise ValueError(f"{node.name}: tied names {name}, which is {what}")
         if name and owners[name] != (shape := (node.output[-1], node.inputs[0][-1])):
             raise ValueError(f"{node.name}: the weights of {name} are {owners[name]}, but must be {shape}")
         if isinstance(node.layer, (Dense, Embedding)) and not name:
@@ -282,6 +283,8 @@ def _row(row: Any, place: str) -> tuple[Layer, dict[str, Any]]:
     extra = {"kind": str, "inputs": int, "first": bool} if kind is Dense else {"kind": str}
     needed = [x.name for x in fields(kind) if x.default is MISSING]
     check(row, types | extra, needed, place)
+    if row.get("tied") == "":
+        raise ValueError(f"{place}tied: name a layer, or leave it out")
     if any(type(name) is not str for name in row.get("after", ())):
         raise ValueError(f"{place}after: {json.dumps(row['after'])}, give names of layers")
     values: dict[str, Any] = {name: tuple(x) if type(x) is list else x for name, x in row.items() if name in types}

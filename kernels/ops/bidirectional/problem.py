@@ -22,7 +22,7 @@ class Bidirectional(Recurrent):
 
     op: ClassVar[str] = "bidirectional"
 
-    directions: int = axis("directions of the layer", 2, low=2)
+    directions: int = axis("directions of the layer", 2)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -209,7 +209,11 @@ def test_inputs_are_ids_and_padding_is_behind(tmp_path: Path) -> None:
             {},
             r"the weights of table are \(50, 6\), but must be \(3, 6\)",
         ),
-        ((Dense(name="d", outputs=3, tied="e"),), {}, "d: tied names e, which is no earlier dense layer or embedding"),
+        (
+            (Dense(name="d", outputs=3, tied="e"),),
+            {},
+            "d: tied names e, which is no earlier dense layer or embedding with weights of its own",
+        ),
         ((TABLE, Mean(name="m", after=("table", "table")), OUT), {}, "m: a mean over 9 steps masks by as many ids"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "labels "}, "targets labels : choose from labels, input"),
         ((Dense(name="d", outputs=3), OUT), {"targets": "input"}, "targets input: loss softmax requires labels"),

@@ -85,5 +85,6 @@ POOLS = replace(OPENBLAS, name="openblas by direction")  # a process of its own,
 VARIANTS: tuple[Variant[Bidirectional], ...] = (
     row(OPENBLAS, "c-in-turn", partial(prepare, apart=False), python=True),
     row(POOLS, "c-at-once", partial(prepare, apart=True), python=True),
-    row(TORCH, "torch", libraries.by_autograd(both), accepts=libraries.has_cell),
+    # Not by default: its threads spin between rounds, which takes cores from the threads of the others.
+    row(TORCH, "torch", libraries.by_autograd(both), accepts=libraries.has_cell, roles=("library",)),
 )

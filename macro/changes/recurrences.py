@@ -29,10 +29,9 @@ def _applies_sequence(step: Step, value: str) -> str | None:
 
 
 def _applies_major(step: Step, value: str) -> str | None:
-    for node in step.plan.network.nodes:
-        if node.layer.kind not in MAJOR and any(len(shape) > 1 for shape in (*node.inputs, node.output)):
-            return _refused(step, "time_major") or f"{node.name} takes batch-major sequences"
-    return _refused(step, "time_major")
+    others = (node for node in step.plan.network.nodes if node.layer.kind not in MAJOR)
+    taking = [node.name for node in others if any(len(shape) > 1 for shape in (*node.inputs, node.output))]
+    return _refused(step, "time_major") or (f"{taking[0]} takes batch-major sequences" if taking else None)
 
 
 def _applies_packed(step: Step, value: str) -> str | None:

@@ -86,5 +86,5 @@ VARIANTS: tuple[Variant[Bidirectional], ...] = (
     row(OPENBLAS, "c-in-turn", partial(prepare, apart=False), python=True),
     row(POOLS, "c-at-once", partial(prepare, apart=True), python=True),
     # Not by default: its threads spin between rounds, which takes cores from the threads of the others.
-    row(TORCH, "torch", libraries.by_autograd(both), accepts=libraries.has_cell, roles=("library",)),
+    row(TORCH, "torch", libraries.by_autograd(both), accepts=libraries.has_cell, roles=()),
 )

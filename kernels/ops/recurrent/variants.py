@@ -46,7 +46,7 @@ VARIANTS: tuple[Variant[Recurrent], ...] = (
         "torch-without-onednn",
         libraries.by_autograd(libraries.without_onednn),
         accepts=libraries.has_cell,
-        roles=("without",),
+        roles=(),
     ),
     row(
         TORCH,

@@ -344,11 +344,11 @@ def test_threads_that_run_programs_have_a_span_around_all_others() -> None:
     thread = threading.Thread(target=wait.wait)
     thread.start()
     try:
-        found = jax_trace._runtime([{"start": 5, "end": 7}, {"start": 3, "end": 6}])
+        spans = jax_trace._runtime([{"start": 5, "end": 7}, {"start": 3, "end": 6}])
     finally:
         wait.set()
         thread.join()
-    by_thread = {span["thread"]: span for span in found}
+    by_thread = {span["thread"]: span for span in spans}
     assert thread.native_id in by_thread and os.getpid() not in by_thread
     span = by_thread[thread.native_id]
     assert (span["start"], span["end"], span["rows"], span["background"]) == (3, 7, ["framework"], True)

@@ -141,9 +141,9 @@ def test_recurrent_layers_are_measured_as_they_run(
     }
     change = changes.find(text)
     assert change.refused(unchanged) is None
-    told = replace(asked(change.apply(unchanged), before(cells=cells, rows=rows(net, 8))), unchanged=unchanged)
-    found = change.change.brings(told)
-    assert sum(part.seconds for part in found.parts) == pytest.approx(seconds)
+    wanted = replace(asked(change.apply(unchanged), before(cells=cells, rows=rows(net, 8))), unchanged=unchanged)
+    forecast = change.change.brings(wanted)
+    assert sum(part.seconds for part in forecast.parts) == pytest.approx(seconds)
     ((x, how),) = calls
     assert (x.op, x.batch, x.hidden, x.layout, x.want) == ("recurrent", 8, net.nodes[1].output[-1], "ntc", "step")
     assert options.items() <= how.items()

@@ -148,12 +148,12 @@ def test_a_recurrent_layer_is_no_more_work_in_more_calls(traced: float | None) -
     """A framework's loop makes hundreds of calls, where another's sequence is one."""
     forward, product = ("lstm forward",), Gemm(8, 8, 8)
     known = {forward[0]: Row(forward[0], "lstm", "forward", (product,), 1.0)}
-    told = [[noisy({(forward, "recurrent cell"): x}, 1)] for x in (0.4, 0.2)]
-    for process, calls in ((told[0][0], 100.0), (told[1][0], 1.0)):
+    sides = [[noisy({(forward, "recurrent cell"): x}, 1)] for x in (0.4, 0.2)]
+    for process, calls in ((sides[0][0], 100.0), (sides[1][0], 1.0)):
         process.calls = {(forward, "recurrent cell"): calls}
     if traced:
-        told[0][0].flops, told[1][0].flops = ({(forward, "recurrent cell"): x} for x in (traced, 1.0))
-    gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], told, known)
+        sides[0][0].flops, sides[1][0].flops = ({(forward, "recurrent cell"): x} for x in (traced, 1.0))
+    gap = gaps.gap([side([1.0] * 12).processes, side([0.8] * 12).processes], sides, known)
     (layer,) = gap.cells
     assert layer.amount == ({"a": traced, "b": 1.0} if traced else dict.fromkeys("ab", product.flops))
     assert layer.work == pytest.approx(0.2 if traced else 0, abs=1e-3)
